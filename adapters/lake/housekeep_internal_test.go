@@ -14,7 +14,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/parquet-go/parquet-go"
 
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
@@ -24,7 +24,7 @@ func day(name string, from, n int) (events []publisher.Event) {
 		panic(err)
 	}
 	for i := range n {
-		events = append(events, publisher.Event{Event: journal.Event{
+		events = append(events, publisher.Event{Event: event.Event{
 			ID: uuid.NewSHA1(uuid.NameSpaceOID, fmt.Append(nil, from+i)), Type: "noted", CampaignID: "c", Seq: int64(from + i),
 			Position: int64(from + i), RecordedAt: at, OccurredAt: at, Payload: []byte(`{"text": "` + strings.Repeat("x", i%50) + `"}`),
 		}})

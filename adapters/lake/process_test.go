@@ -18,6 +18,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/adapters/lake"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
@@ -141,9 +142,9 @@ func appendAll(t *testing.T, pool *pgxpool.Pool, n int) {
 	t.Helper()
 	err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
 		for i := range n / 10 {
-			var batch []journal.Event
+			var batch []event.Event
 			for j := range 10 {
-				batch = append(batch, journal.Event{
+				batch = append(batch, event.Event{
 					Type: fmt.Sprint("type ", j%3), Payload: fmt.Appendf(nil, `{"n": %d}`, j), Tags: []string{"a", "b=1"}, Actor: "anna",
 				})
 			}

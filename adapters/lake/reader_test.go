@@ -19,7 +19,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/parquet-go/parquet-go"
 
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
@@ -138,8 +138,8 @@ func (r reader) events() (events []publisher.Event, err error) {
 			if day := row.RecordedAt.UTC().Format(time.DateOnly); values["day"] != day {
 				return nil, fmt.Errorf("an event of %s is in %s", day, name)
 			}
-			events = append(events, publisher.Event{Event: journal.Event{
-				ID: uuid.MustParse(row.EventID), Type: values["type"], Version: int(row.Version), Intent: journal.Intent(row.Intent),
+			events = append(events, publisher.Event{Event: event.Event{
+				ID: uuid.MustParse(row.EventID), Type: values["type"], Version: int(row.Version), Intent: event.Intent(row.Intent),
 				AggregateType: row.AggregateType, AggregateID: row.AggregateID, Actor: row.Actor, Tags: row.Tags,
 				Payload: []byte(row.Payload), Metadata: []byte(row.Metadata), OccurredAt: row.OccurredAt,
 				CampaignID: row.CampaignID, Seq: row.Seq, Position: row.Position, RecordedAt: row.RecordedAt,
@@ -216,8 +216,8 @@ func events(from, n int) (events []publisher.Event) {
 	for i := range n {
 		p := int64(from + i + 1)
 		at := time.Date(2026, 11, 26, 23, 59, 0, 123000, time.FixedZone("", 3600)).Add(time.Duration(p) * 10 * time.Second)
-		events = append(events, publisher.Event{Topic: "all", Event: journal.Event{
-			ID: uuid.NewSHA1(uuid.NameSpaceOID, fmt.Append(nil, p)), Type: types[p%3], Version: 1, Intent: journal.ProjectionAndReplay,
+		events = append(events, publisher.Event{Topic: "all", Event: event.Event{
+			ID: uuid.NewSHA1(uuid.NameSpaceOID, fmt.Append(nil, p)), Type: types[p%3], Version: 1, Intent: event.ProjectionAndReplay,
 			Payload: fmt.Appendf(nil, `{"n": %d}`, p), Metadata: []byte(`{}`), OccurredAt: at, RecordedAt: at,
 			CampaignID: fmt.Sprint("c", p%7), Seq: p/7 + 1, Position: p,
 		}})

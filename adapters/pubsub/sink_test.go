@@ -20,7 +20,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/tidemark-go/tidemark/adapters/pubsub"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 	"github.com/tidemark-go/tidemark/pkg/publisher/publishertest"
 	"github.com/tidemark-go/tidemark/test/support/leaktest"
@@ -145,7 +145,7 @@ func TestPubSubKeepsTheRulesOfSinks(t *testing.T) {
 
 func events(campaign string, n int) (events []publisher.Event) {
 	for i := range n {
-		events = append(events, publisher.Event{Event: journal.Event{
+		events = append(events, publisher.Event{Event: event.Event{
 			ID: uuid.New(), Type: "noted", CampaignID: campaign,
 			Seq: int64(i + 1), Payload: []byte(`{}`),
 		}})

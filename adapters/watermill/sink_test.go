@@ -15,7 +15,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/tidemark-go/tidemark/adapters/watermill"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 	"github.com/tidemark-go/tidemark/pkg/publisher/publishertest"
 	"github.com/tidemark-go/tidemark/test/support/leaktest"
@@ -63,7 +63,7 @@ func (c *channel) receive(m *message.Message) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.metadata = m.Metadata
-	e := journal.Event{ID: uuid.MustParse(m.Metadata.Get("event_id")), CampaignID: m.Metadata.Get("campaign_id")}
+	e := event.Event{ID: uuid.MustParse(m.Metadata.Get("event_id")), CampaignID: m.Metadata.Get("campaign_id")}
 	if m.UUID != e.IdentityUUID().String() { // it is none of those that were sent, and the rules say so
 		e.ID = uuid.Nil
 	}
@@ -140,7 +140,7 @@ func TestAWatermillPublisherKeepsTheRulesOfSinks(t *testing.T) {
 
 func events(n int) (events []publisher.Event) {
 	for i := range n {
-		events = append(events, publisher.Event{Event: journal.Event{
+		events = append(events, publisher.Event{Event: event.Event{
 			ID: uuid.New(), Type: "noted", CampaignID: "c",
 			Seq: int64(i + 1), Payload: []byte(`{}`),
 		}})

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tidemark-go/tidemark/examples/decisions"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -30,8 +31,8 @@ type course struct {
 }
 
 func courseModel(id string) *journal.Model[course] {
-	query := journal.Tagged([]string{"course=" + id}, "course_defined", "capacity_changed", "student_subscribed")
-	return journal.NewModel(query, func(c *course, e journal.Event) (err error) {
+	query := event.Tagged([]string{"course=" + id}, "course_defined", "capacity_changed", "student_subscribed")
+	return journal.NewModel(query, func(c *course, e event.Event) (err error) {
 		if e.Type == "student_subscribed" {
 			c.students++
 			return nil
@@ -42,8 +43,8 @@ func courseModel(id string) *journal.Model[course] {
 }
 
 // subscriptions returns a model that counts the events that a query selects.
-func subscriptions(q journal.Query) *journal.Model[int] {
-	return journal.NewModel(q, func(n *int, _ journal.Event) error {
+func subscriptions(q event.Query) *journal.Model[int] {
+	return journal.NewModel(q, func(n *int, _ event.Event) error {
 		*n++
 		return nil
 	})
@@ -52,9 +53,9 @@ func subscriptions(q journal.Query) *journal.Model[int] {
 // subscribe makes one decision about a course, a student and the two together.
 func subscribe(ctx context.Context, pool *pgxpool.Pool, id, student string) error {
 	c := courseModel(id)
-	own := subscriptions(journal.Tagged([]string{"student=" + student}, "student_subscribed"))
-	both := subscriptions(journal.Tagged([]string{"student=" + student, "course=" + id}, "student_subscribed"))
-	return decisions.Decide(ctx, pool, func() ([]journal.Event, error) {
+	own := subscriptions(event.Tagged([]string{"student=" + student}, "student_subscribed"))
+	both := subscriptions(event.Tagged([]string{"student=" + student, "course=" + id}, "student_subscribed"))
+	return decisions.Decide(ctx, pool, func() ([]event.Event, error) {
 		switch {
 		case c.State.capacity == 0:
 			return nil, errNoCourse
@@ -65,7 +66,7 @@ func subscribe(ctx context.Context, pool *pgxpool.Pool, id, student string) erro
 		case own.State >= coursesOfAStudent:
 			return nil, errTooMany
 		}
-		return []journal.Event{decisions.Event("course-"+id, "student_subscribed", nil, "course="+id, "student="+
+		return []event.Event{decisions.Event("course-"+id, "student_subscribed", nil, "course="+id, "student="+
 			student)}, nil
 	}, c, own, both)
 }

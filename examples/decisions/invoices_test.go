@@ -9,17 +9,18 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tidemark-go/tidemark/examples/decisions"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
 func createInvoice(ctx context.Context, pool *pgxpool.Pool, customer string) error {
-	last := journal.NewModel(journal.Types("invoice_created"), func(n *int, e journal.Event) (err error) {
+	last := journal.NewModel(event.Types("invoice_created"), func(n *int, e event.Event) (err error) {
 		*n, err = decisions.Number(e, "number")
 		return err
 	})
-	return decisions.Decide(ctx, pool, func() ([]journal.Event, error) {
-		return []journal.Event{decisions.Event("customer-"+customer, "invoice_created",
+	return decisions.Decide(ctx, pool, func() ([]event.Event, error) {
+		return []event.Event{decisions.Event("customer-"+customer, "invoice_created",
 			map[string]any{"number": last.State + 1})}, nil
 	}, last)
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -14,10 +15,10 @@ import (
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
 // given appends earlier events.
-func given(t *testing.T, pool *pgxpool.Pool, events ...journal.Event) {
+func given(t *testing.T, pool *pgxpool.Pool, events ...event.Event) {
 	t.Helper()
 	err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-		_, err := journal.AppendIf(t.Context(), tx, events, journal.Condition{FailIfMatch: journal.Types("never")})
+		_, err := journal.AppendIf(t.Context(), tx, events, journal.Condition{FailIfMatch: event.Types("never")})
 		return err
 	})
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/examples/decisions"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -24,15 +25,15 @@ type name struct {
 }
 
 func claim(ctx context.Context, pool *pgxpool.Pool, user, wanted string, now time.Time) error {
-	n := journal.NewModel(journal.Tagged([]string{"username=" + wanted}), func(n *name, e journal.Event) error {
+	n := journal.NewModel(event.Tagged([]string{"username=" + wanted}), func(n *name, e event.Event) error {
 		n.taken, n.until = e.Type == "name_claimed", e.OccurredAt.Add(retention)
 		return nil
 	})
-	return decisions.Decide(ctx, pool, func() ([]journal.Event, error) {
+	return decisions.Decide(ctx, pool, func() ([]event.Event, error) {
 		if n.State.taken || now.Before(n.State.until) {
 			return nil, errTaken
 		}
-		return []journal.Event{decisions.Event("user-"+user, "name_claimed", nil, "username="+wanted)}, nil
+		return []event.Event{decisions.Event("user-"+user, "name_claimed", nil, "username="+wanted)}, nil
 	}, n)
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/examples/decisions"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -33,15 +34,15 @@ type token struct {
 }
 
 func confirm(ctx context.Context, pool *pgxpool.Pool, id string, now time.Time) error {
-	k := journal.NewModel(journal.Tagged([]string{"token=" + id}, "sign_up_initiated", "sign_up_confirmed"),
-		func(k *token, e journal.Event) error {
+	k := journal.NewModel(event.Tagged([]string{"token=" + id}, "sign_up_initiated", "sign_up_confirmed"),
+		func(k *token, e event.Event) error {
 			if e.Type == "sign_up_initiated" {
 				k.issued = e.OccurredAt
 			}
 			k.used = e.Type == "sign_up_confirmed"
 			return nil
 		})
-	return decisions.Decide(ctx, pool, func() ([]journal.Event, error) {
+	return decisions.Decide(ctx, pool, func() ([]event.Event, error) {
 		switch {
 		case k.State.issued.IsZero():
 			return nil, errNoToken
@@ -50,7 +51,7 @@ func confirm(ctx context.Context, pool *pgxpool.Pool, id string, now time.Time) 
 		case now.After(k.State.issued.Add(tokenLife)):
 			return nil, errExpired
 		}
-		return []journal.Event{decisions.Event("sign-ups", "sign_up_confirmed", nil, "token="+id)}, nil
+		return []event.Event{decisions.Event("sign-ups", "sign_up_confirmed", nil, "token="+id)}, nil
 	}, k)
 }
 
@@ -78,21 +79,21 @@ type price struct {
 // order buys a product at the price that the customer was shown. One model holds the product's
 // prices. Another holds the orders of the customer's request, so that none is placed twice.
 func order(ctx context.Context, pool *pgxpool.Pool, request, product string, shown int, now time.Time) error {
-	prices := journal.NewModel(journal.Tagged([]string{"product=" + product}, "price_set"),
-		func(prices *[]price, e journal.Event) error {
+	prices := journal.NewModel(event.Tagged([]string{"product=" + product}, "price_set"),
+		func(prices *[]price, e event.Event) error {
 			amount, err := decisions.Number(e, "price")
 			*prices = append(*prices, price{amount, e.OccurredAt})
 			return err
 		})
-	placed := subscriptions(journal.Tagged([]string{"request=" + request}, "product_ordered"))
-	return decisions.Decide(ctx, pool, func() ([]journal.Event, error) {
+	placed := subscriptions(event.Tagged([]string{"request=" + request}, "product_ordered"))
+	return decisions.Decide(ctx, pool, func() ([]event.Event, error) {
 		if placed.State > 0 {
 			return nil, errRepeated
 		}
 		for i, p := range prices.State {
 			good := i == len(prices.State)-1 || now.Before(prices.State[i+1].since.Add(oldPrices))
 			if p.amount == shown && good && !now.Before(p.since) {
-				return []journal.Event{decisions.Event("orders", "product_ordered", map[string]any{"price": shown}, "product="+
+				return []event.Event{decisions.Event("orders", "product_ordered", map[string]any{"price": shown}, "product="+
 					product, "request="+request)}, nil
 			}
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
@@ -67,7 +68,7 @@ func place(ctx context.Context, tx pgx.Tx, o order) error {
 	if err != nil {
 		return err
 	}
-	placed := journal.Event{Type: "order_placed", AggregateType: "order", AggregateID: fmt.Sprint(o.ID), Payload: payload}
+	placed := event.Event{Type: "order_placed", AggregateType: "order", AggregateID: fmt.Sprint(o.ID), Payload: payload}
 	_, err = journal.Append(ctx, tx, o.Customer, journal.Any, placed)
 	return err
 }

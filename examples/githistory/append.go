@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
@@ -45,15 +46,15 @@ type appender struct {
 // resume reads how far an earlier run came.
 func (a *appender) resume(ctx context.Context) error {
 	log := a.translator.campaigns.log()
-	for event, err := range journal.ReadCampaign(ctx, a.pool, log, 0) {
+	for e, err := range journal.ReadCampaign(ctx, a.pool, log, 0) {
 		if err != nil {
 			return fmt.Errorf("read campaign %q: %w", log, err)
 		}
-		read, err := journal.Decode[historyProgress](event)
+		read, err := event.Decode[historyProgress](e)
 		if err != nil {
 			return fmt.Errorf("read campaign %q: %w", log, err)
 		}
-		a.seq, a.read = event.Seq, read
+		a.seq, a.read = e.Seq, read
 	}
 	if a.read.Commit == "" {
 		return nil
@@ -108,9 +109,9 @@ func (a *appender) run(ctx context.Context) error {
 type transaction struct {
 	*appender
 	read    historyProgress
-	events  int64                      // appended so far
-	pending map[string][]journal.Event // by campaign, in commit order
-	waiting int                        // number of pending events
+	events  int64                    // appended so far
+	pending map[string][]event.Event // by campaign, in commit order
+	waiting int                      // number of pending events
 
 	campaigns map[string]bool // campaigns with events in it
 }
@@ -146,7 +147,7 @@ func (t *transaction) add(ctx context.Context, tx pgx.Tx, c commit, ch change) e
 	}
 	for _, e := range events {
 		if t.pending == nil {
-			t.pending = make(map[string][]journal.Event)
+			t.pending = make(map[string][]event.Event)
 		}
 		t.campaigns[e.campaign] = true
 		t.pending[e.campaign] = append(t.pending[e.campaign], e.event)
@@ -190,10 +191,10 @@ func (t *transaction) finish(ctx context.Context, tx pgx.Tx) error {
 	return t.flush(ctx, tx, journal.Batch{
 		CampaignID: log,
 		Expect:     journal.Exactly(t.seq),
-		Events: []journal.Event{{
+		Events: []event.Event{{
 			ID:      eventID(log, t.read.Commits, t.read.Commit, historyRead, ""),
 			Type:    historyRead,
-			Intent:  journal.ReplayOnly,
+			Intent:  event.ReplayOnly,
 			Payload: payload,
 		}},
 	})

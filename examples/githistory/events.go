@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
 // The types of events. projections/tree.sql subscribes to the file_… types.
@@ -54,7 +54,7 @@ type translator struct {
 // placed is an event and its campaign.
 type placed struct {
 	campaign string
-	event    journal.Event
+	event    event.Event
 }
 
 // events returns the events of one change in a commit: one event, or two for a file that moved to
@@ -109,7 +109,7 @@ func (t translator) place(c commit, number int64, campaign, eventType string, f 
 	if err != nil {
 		return nil, fmt.Errorf("encode %s %q: %w", eventType, f.Path, err)
 	}
-	return []placed{{campaign: campaign, event: journal.Event{
+	return []placed{{campaign: campaign, event: event.Event{
 		ID:         eventID(campaign, number, c.hash, eventType, f.Path),
 		Type:       eventType,
 		Actor:      actor(c.author),

@@ -3,7 +3,7 @@ package main
 import (
 	"testing"
 
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/projector/projectiontest"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -17,7 +17,7 @@ func TestTheTreeProjectionKeepsThePromisesOfProjections(t *testing.T) {
 		t.Fatal(err)
 	}
 	translator := translator{campaigns: campaigns{repository: "r", depth: 1}}
-	var events []journal.Event
+	var events []event.Event
 	for c, err := range repo.history(t.Context(), "") {
 		if err != nil {
 			t.Fatal(err)

@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"pgregory.net/rapid"
 
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -156,7 +157,7 @@ func TestRun(t *testing.T) {
 		t.Parallel()
 		pool := pgtest.New(t)
 		err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-			_, err := journal.Append(t.Context(), tx, "somebody else's", journal.Any, journal.Event{
+			_, err := journal.Append(t.Context(), tx, "somebody else's", journal.Any, event.Event{
 				Type: fileAdded, Payload: []byte(`{"path": "x", "mode": "100644", "object": "0", "kind": "file"}`),
 			})
 			return err

@@ -5,6 +5,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
@@ -22,15 +23,15 @@ type Wound struct {
 
 // Event types and their payloads.
 const (
-	Joined  journal.Type[Hero]  = "hero_joined"
-	Wounded journal.Type[Wound] = "hero_wounded"
+	Joined  event.Type[Hero]  = "hero_joined"
+	Wounded event.Type[Wound] = "hero_wounded"
 )
 
 func heroes() projector.Document[Hero] {
 	return projector.Document[Hero]{
 		Name: "heroes", Version: 1, Types: []string{string(Joined), string(Wounded)},
-		Key: func(e journal.Event) (string, error) { return e.AggregateID, nil },
-		Fold: func(h *Hero, e journal.Event) (err error) {
+		Key: func(e event.Event) (string, error) { return e.AggregateID, nil },
+		Fold: func(h *Hero, e event.Event) (err error) {
 			if e.Type == string(Joined) {
 				*h, err = Joined.Decode(e)
 				return err

@@ -1,7 +1,7 @@
 package tabletop
 
 import (
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
@@ -31,15 +31,15 @@ func Campaigns() projector.Projection {
 	})
 }
 
-func (c *Campaign) fold(e journal.Event) error {
+func (c *Campaign) fold(e event.Event) error {
 	c.Events++
 	switch e.Type {
 	case CampaignCreatedType:
-		p, err := journal.Decode[CampaignCreated](e)
+		p, err := event.Decode[CampaignCreated](e)
 		c.Name, c.System, c.Status = p.Name, p.System, Draft
 		return err
 	case CampaignUpdatedType:
-		p, err := journal.Decode[CampaignUpdated](e)
+		p, err := event.Decode[CampaignUpdated](e)
 		if p.Name != nil {
 			c.Name = *p.Name
 		}
@@ -48,11 +48,11 @@ func (c *Campaign) fold(e journal.Event) error {
 		}
 		return err
 	case CampaignForkedType:
-		p, err := journal.Decode[CampaignForked](e)
+		p, err := event.Decode[CampaignForked](e)
 		c.ForkedFrom = p.SourceCampaignID
 		return err
 	case CampaignStatusChangedType:
-		p, err := journal.Decode[CampaignStatusChanged](e)
+		p, err := event.Decode[CampaignStatusChanged](e)
 		c.Status = p.To
 		return err
 	case ParticipantJoinedType:

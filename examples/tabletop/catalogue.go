@@ -1,14 +1,17 @@
 package tabletop
 
-import "github.com/tidemark-go/tidemark/pkg/journal"
+import (
+	"github.com/tidemark-go/tidemark/pkg/event"
+	"github.com/tidemark-go/tidemark/pkg/journal"
+)
 
 // Catalogue returns the catalogue of event types with their intents. All types are projected,
 // except dice rolls, which are only replayed, and notes, which are only recorded. It refuses events
 // of any other type.
 func Catalogue() (*journal.Catalogue, error) {
 	types := []journal.EventType{
-		{Name: DiceRolledType, Intent: journal.ReplayOnly},
-		{Name: NoteAddedType, Intent: journal.AuditOnly},
+		{Name: DiceRolledType, Intent: event.ReplayOnly},
+		{Name: NoteAddedType, Intent: event.AuditOnly},
 	}
 	for _, name := range projectedTypes() {
 		types = append(types, journal.EventType{Name: name})

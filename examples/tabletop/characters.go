@@ -1,7 +1,7 @@
 package tabletop
 
 import (
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
@@ -27,30 +27,30 @@ func Characters() projector.Projection {
 		},
 		Columns: "name text GENERATED ALWAYS AS (doc->>'name') STORED, hit_points integer GENERATED ALWAYS AS " +
 			"((doc->>'hit_points')::integer) STORED",
-		Key:  func(e journal.Event) (string, error) { return e.AggregateID, nil },
+		Key:  func(e event.Event) (string, error) { return e.AggregateID, nil },
 		Fold: (*Character).fold,
 	})
 }
 
-func (c *Character) fold(e journal.Event) error {
+func (c *Character) fold(e event.Event) error {
 	switch e.Type {
 	case CharacterCreatedType:
-		p, err := journal.Decode[CharacterCreated](e)
+		p, err := event.Decode[CharacterCreated](e)
 		*c = Character{
 			ParticipantID: p.ParticipantID, Name: p.Name, Class: p.Class,
 			Level: 1, HitPoints: p.MaxHitPoints, MaxHitPoints: p.MaxHitPoints,
 		}
 		return err
 	case CharacterUpdatedType:
-		p, err := journal.Decode[CharacterUpdated](e)
+		p, err := event.Decode[CharacterUpdated](e)
 		c.Level, c.MaxHitPoints = p.Level, p.MaxHitPoints
 		return err
 	case CharacterDamagedType:
-		p, err := journal.Decode[CharacterDamaged](e)
+		p, err := event.Decode[CharacterDamaged](e)
 		c.HitPoints -= p.Amount
 		return err
 	case CharacterHealedType:
-		p, err := journal.Decode[CharacterHealed](e)
+		p, err := event.Decode[CharacterHealed](e)
 		c.HitPoints += p.Amount
 		return err
 	case CharacterDeletedType:

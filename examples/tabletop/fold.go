@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
@@ -26,7 +27,7 @@ type readModel struct {
 }
 
 // fold reads the whole journal in the order of positions. It skips events of other domains.
-func fold(ctx context.Context, db journal.Querier, since int64) (*readModel, error) {
+func fold(ctx context.Context, db event.Querier, since int64) (*readModel, error) {
 	m := &readModel{
 		campaigns:      map[rowKey]campaignRow{},
 		participants:   map[rowKey]participantRow{},
@@ -54,7 +55,7 @@ func fold(ctx context.Context, db journal.Querier, since int64) (*readModel, err
 
 // add applies one event of this domain. Each case decodes its payload by itself, because this is
 // the independent check.
-func (m *readModel) add(e journal.Event) (known bool, err error) {
+func (m *readModel) add(e event.Event) (known bool, err error) {
 	switch e.Type {
 	case CampaignCreatedType, CampaignUpdatedType, CampaignForkedType, CampaignStatusChangedType:
 		err = m.addCampaign(e)
@@ -71,13 +72,13 @@ func (m *readModel) add(e journal.Event) (known bool, err error) {
 		return false, nil
 	}
 	m.events++
-	if e.Intent == journal.ProjectionAndReplay {
+	if e.Intent == event.ProjectionAndReplay {
 		update(m.campaigns, campaignKey(e), func(c *campaignRow) { c.Events++ })
 	}
 	return true, err
 }
 
-func (m *readModel) addCampaign(e journal.Event) error {
+func (m *readModel) addCampaign(e event.Event) error {
 	var payload struct {
 		CampaignCreated
 		Theme  *string `json:"theme"`
@@ -107,7 +108,7 @@ func (m *readModel) addCampaign(e journal.Event) error {
 	return nil
 }
 
-func (m *readModel) addParticipant(e journal.Event) error {
+func (m *readModel) addParticipant(e event.Event) error {
 	var p ParticipantJoined // the other two types have a subset of its fields
 	if err := json.Unmarshal(e.Payload, &p); err != nil {
 		return err
@@ -131,7 +132,7 @@ func (m *readModel) addParticipant(e journal.Event) error {
 }
 
 // addPlayer adds a table to the rows of a person. Positions grow, so the latest is this one.
-func (m *readModel) addPlayer(e journal.Event, p ParticipantJoined) {
+func (m *readModel) addPlayer(e event.Event, p ParticipantJoined) {
 	update(m.players, rowKey{id: p.Name}, func(r *playerRow) {
 		r.Joined++
 		tables := append([]string{e.CampaignID + " " + string(p.Role)}, strings.Split(r.Tables, ", ")...)
@@ -146,7 +147,7 @@ func (m *readModel) addPlayer(e journal.Event, p ParticipantJoined) {
 	})
 }
 
-func (m *readModel) addCharacter(e journal.Event) error {
+func (m *readModel) addCharacter(e event.Event) error {
 	var p struct {
 		CharacterCreated
 		Level  int `json:"level"`
@@ -176,7 +177,7 @@ func (m *readModel) addCharacter(e journal.Event) error {
 	return nil
 }
 
-func (m *readModel) addSession(e journal.Event) error {
+func (m *readModel) addSession(e event.Event) error {
 	var p struct {
 		SessionStarted
 		SceneID string `json:"scene_id"`
@@ -204,7 +205,7 @@ func (m *readModel) addSession(e journal.Event) error {
 	return nil
 }
 
-func (m *readModel) addInvite(e journal.Event) error {
+func (m *readModel) addInvite(e event.Event) error {
 	var p struct {
 		InviteCreated
 		ParticipantID string `json:"participant_id"`
@@ -226,7 +227,7 @@ func (m *readModel) addInvite(e journal.Event) error {
 	return nil
 }
 
-func campaignKey(e journal.Event) rowKey { return rowKey{e.CampaignID, e.CampaignID} }
+func campaignKey(e event.Event) rowKey { return rowKey{e.CampaignID, e.CampaignID} }
 
 // update changes a row in place, or adds a new one.
 func update[R any](rows map[rowKey]R, key rowKey, change func(*R)) {

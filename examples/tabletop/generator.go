@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
@@ -18,7 +19,7 @@ import (
 type Decision struct {
 	CampaignID string
 	Expect     journal.Expect // the campaign's version at the time of the decision
-	Events     []journal.Event
+	Events     []event.Event
 }
 
 // GeneratorConfig configures a [Generator]. The zero value plays 1,000 tables with seed 0.
@@ -123,7 +124,7 @@ type turn struct {
 	*game
 	expect int64
 	actor  string
-	events []journal.Event
+	events []event.Event
 }
 
 func (t *turn) play(m move) {
@@ -141,7 +142,7 @@ func (t *turn) emit(eventType, aggregateType, aggregateID string, payload any) {
 	if err != nil {
 		panic(fmt.Sprintf("tabletop: payload of %s: %v", eventType, err)) // the payloads are structs of strings and numbers
 	}
-	event := journal.Event{
+	event := event.Event{
 		ID:            t.eventID(),
 		Type:          eventType,
 		AggregateType: aggregateType,

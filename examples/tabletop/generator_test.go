@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tidemark-go/tidemark/examples/tabletop"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
@@ -106,7 +107,7 @@ func drawConfig(t *rapid.T) tabletop.GeneratorConfig {
 	}
 }
 
-func sameEvent(a, b journal.Event) bool {
+func sameEvent(a, b event.Event) bool {
 	return a.ID == b.ID && a.Type == b.Type && a.AggregateType == b.AggregateType && a.AggregateID == b.AggregateID &&
 		a.Actor == b.Actor &&
 		slices.Equal(a.Tags, b.Tags) && string(a.Payload) == string(b.Payload) && a.OccurredAt.Equal(b.OccurredAt)

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/examples/tabletop"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -103,12 +104,12 @@ func runLoad(t *testing.T, pool *pgxpool.Pool, seed uint64, rate float64, events
 	return load
 }
 
-func intentOf(eventType string) journal.Intent {
+func intentOf(eventType string) event.Intent {
 	switch eventType {
 	case tabletop.DiceRolledType:
-		return journal.ReplayOnly
+		return event.ReplayOnly
 	case tabletop.NoteAddedType:
-		return journal.AuditOnly
+		return event.AuditOnly
 	}
-	return journal.ProjectionAndReplay
+	return event.ProjectionAndReplay
 }

@@ -3,7 +3,7 @@ package tabletop
 import (
 	"context"
 
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
@@ -23,7 +23,7 @@ CREATE TABLE participants (
 // Participants is a projection with typed handlers: the seats, with present and past participants.
 func Participants() projector.Projection {
 	h := projector.NewHandlers(projector.Spec{Name: "participants", Version: 1, Tables: participantsTable})
-	projector.On(h, ParticipantJoinedType, func(_ context.Context, g *projector.Group, e journal.Event,
+	projector.On(h, ParticipantJoinedType, func(_ context.Context, g *projector.Group, e event.Event,
 		p ParticipantJoined,
 	) error {
 		g.Queue(`INSERT INTO participants (campaign_id, participant_id, name, role, seat, joined_at)
@@ -31,14 +31,14 @@ func Participants() projector.Projection {
 			e.CampaignID, p.ParticipantID, p.Name, p.Role, p.Seat, e.OccurredAt)
 		return nil
 	})
-	projector.On(h, ParticipantSeatChangedType, func(_ context.Context, g *projector.Group, e journal.Event,
+	projector.On(h, ParticipantSeatChangedType, func(_ context.Context, g *projector.Group, e event.Event,
 		p ParticipantSeatChanged,
 	) error {
 		g.Queue(`UPDATE participants SET seat = $3 WHERE campaign_id = $1 AND participant_id = $2`,
 			e.CampaignID, p.ParticipantID, p.Seat)
 		return nil
 	})
-	projector.On(h, ParticipantLeftType, func(_ context.Context, g *projector.Group, e journal.Event,
+	projector.On(h, ParticipantLeftType, func(_ context.Context, g *projector.Group, e event.Event,
 		p ParticipantLeft,
 	) error {
 		g.Queue(`UPDATE participants SET seat = NULL, left_at = $3 WHERE campaign_id = $1 AND participant_id = $2`,

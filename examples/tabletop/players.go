@@ -1,7 +1,7 @@
 package tabletop
 
 import (
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
@@ -28,20 +28,20 @@ func Players() projector.Document[PlayerPage] {
 		Version: 1,
 		Types:   []string{ParticipantJoinedType, InviteCreatedType},
 		Scope:   projector.ScopeJournal,
-		Key: func(e journal.Event) (string, error) {
-			p, err := journal.Decode[struct{ Name, Recipient string }](e)
+		Key: func(e event.Event) (string, error) {
+			p, err := event.Decode[struct{ Name, Recipient string }](e)
 			return p.Name + p.Recipient, err // an event has one of them
 		},
 		Fold: (*PlayerPage).fold,
 	}
 }
 
-func (p *PlayerPage) fold(e journal.Event) error {
+func (p *PlayerPage) fold(e event.Event) error {
 	if e.Type == InviteCreatedType {
 		p.Invites++
 		return nil
 	}
-	joined, err := journal.Decode[ParticipantJoined](e)
+	joined, err := event.Decode[ParticipantJoined](e)
 	p.Joined++
 	p.Tables = append([]Table{{CampaignID: e.CampaignID, Role: joined.Role}}, p.Tables...)
 	p.Tables = p.Tables[:min(tablesShown, len(p.Tables))]

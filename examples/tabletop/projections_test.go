@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/tidemark-go/tidemark/examples/tabletop"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/pkg/projector/projectiontest"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
@@ -33,9 +33,9 @@ func TestProjectionsKeepTheirPromises(t *testing.T) {
 }
 
 // someEvents returns the first count events of the given types at three tables.
-func someEvents(types []string, count int) []journal.Event {
+func someEvents(types []string, count int) []event.Event {
 	generator := tabletop.NewGenerator(tabletop.GeneratorConfig{Seed: 11, Campaigns: 3})
-	var events []journal.Event
+	var events []event.Event
 	for len(events) < count {
 		decision := generator.Next()
 		for _, e := range decision.Events {

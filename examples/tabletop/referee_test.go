@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/tidemark-go/tidemark/examples/tabletop"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
 // referee knows the rules of the game and nothing about the generator. It watches one campaign.
@@ -47,7 +47,7 @@ func statuses() map[tabletop.Status][]tabletop.Status {
 	}
 }
 
-func (r *referee) judge(e journal.Event) error {
+func (r *referee) judge(e event.Event) error {
 	r.seq++
 	switch {
 	case (r.seq == 1) != (e.Type == tabletop.CampaignCreatedType):
@@ -91,7 +91,7 @@ func (r *referee) judge(e journal.Event) error {
 	return nil
 }
 
-func (r *referee) judgeParticipant(e journal.Event) error {
+func (r *referee) judgeParticipant(e event.Event) error {
 	p, err := read[tabletop.ParticipantJoined](e)
 	if err != nil {
 		return err
@@ -118,7 +118,7 @@ func (r *referee) judgeParticipant(e journal.Event) error {
 	return err
 }
 
-func (r *referee) judgeCharacter(e journal.Event) error {
+func (r *referee) judgeCharacter(e event.Event) error {
 	p, err := read[struct {
 		tabletop.CharacterCreated
 		Level, Amount, Total int
@@ -161,7 +161,7 @@ func (r *referee) judgeCharacter(e journal.Event) error {
 	return err
 }
 
-func (r *referee) judgeSession(e journal.Event) error {
+func (r *referee) judgeSession(e event.Event) error {
 	p, err := read[struct {
 		tabletop.SessionStarted
 		SceneID string `json:"scene_id"`
@@ -192,7 +192,7 @@ func (r *referee) judgeSession(e journal.Event) error {
 	return err
 }
 
-func (r *referee) judgeInvite(e journal.Event) error {
+func (r *referee) judgeInvite(e event.Event) error {
 	p, err := read[tabletop.InviteClaimed](e)
 	if err != nil {
 		return err
@@ -244,7 +244,7 @@ func (r *referee) free(seat int) error {
 	return must(seat >= 1 && seat <= 8, "no such seat")
 }
 
-func read[T any](e journal.Event) (T, error) {
+func read[T any](e event.Event) (T, error) {
 	var v T
 	err := json.Unmarshal(e.Payload, &v)
 	return v, err

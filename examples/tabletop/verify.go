@@ -7,7 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
 // Report is the result of [Verify].
@@ -44,7 +44,7 @@ func (r Report) Mismatches() int64 {
 // both. Call it when nothing is being appended and nothing is left to apply. At any other time it
 // also reports the events that are still to be applied. It counts events after the position since
 // separately.
-func Verify(ctx context.Context, db journal.Querier, since int64) (Report, error) {
+func Verify(ctx context.Context, db event.Querier, since int64) (Report, error) {
 	want, err := fold(ctx, db, since)
 	if err != nil {
 		return Report{}, err
@@ -72,7 +72,7 @@ func Verify(ctx context.Context, db journal.Querier, since int64) (Report, error
 
 // compare streams a table and removes each of its rows from want. Rows left at the end are missing.
 // inspect, if not nil, is called with every two rows of the same key.
-func compare[R comparable](ctx context.Context, db journal.Querier, table, query string, want map[rowKey]R,
+func compare[R comparable](ctx context.Context, db event.Querier, table, query string, want map[rowKey]R,
 	columns func(*R) []any,
 	inspect func(want, got R),
 ) (TableReport, error) {

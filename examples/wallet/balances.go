@@ -1,7 +1,7 @@
 package main
 
 import (
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
@@ -16,9 +16,9 @@ type balance struct {
 func balances() projector.Document[balance] {
 	return projector.Document[balance]{
 		Name: "wallet_balances", Version: 1, Types: []string{opened, deposited, withdrawn, sent, received},
-		Key: func(e journal.Event) (string, error) { return e.AggregateID, nil },
-		Fold: func(b *balance, e journal.Event) error {
-			m, err := journal.Decode[moved](e)
+		Key: func(e event.Event) (string, error) { return e.AggregateID, nil },
+		Fold: func(b *balance, e event.Event) error {
+			m, err := event.Decode[moved](e)
 			if e.Type == opened {
 				b.Owner = m.Owner
 				return err

@@ -3,7 +3,7 @@ package main
 import (
 	"time"
 
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
@@ -18,9 +18,9 @@ type day struct {
 func days() projector.Document[day] {
 	return projector.Document[day]{
 		Name: "wallet_days", Version: 1, Types: []string{deposited, withdrawn, sent}, Scope: projector.ScopeJournal,
-		Key: func(e journal.Event) (string, error) { return e.OccurredAt.UTC().Format(time.DateOnly), nil },
-		Fold: func(d *day, e journal.Event) error {
-			m, err := journal.Decode[moved](e)
+		Key: func(e event.Event) (string, error) { return e.OccurredAt.UTC().Format(time.DateOnly), nil },
+		Fold: func(d *day, e event.Event) error {
+			m, err := event.Decode[moved](e)
 			switch e.Type {
 			case deposited:
 				d.Deposited += m.Amount

@@ -35,7 +35,7 @@ func TestTheTotalsOfADayAreThoseOfAllWallets(t *testing.T) {
 		{sent, moved{Wallet: "2", With: "1", Amount: 11}, time.Hour},
 		{received, moved{Wallet: "1", With: "2", Amount: 11}, time.Hour},
 	} {
-		e := event(m.eventType, m.moved)
+		e := newEvent(m.eventType, m.moved)
 		e.OccurredAt = midnight.Add(m.at).In(time.FixedZone("", 3600))
 		if err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
 			_, err := journal.Append(t.Context(), tx, e.CampaignID, journal.Any, e)

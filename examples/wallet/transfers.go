@@ -3,7 +3,7 @@ package main
 import (
 	"context"
 
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
@@ -12,14 +12,14 @@ func (w wallets) request(ctx context.Context, from, to string, amount int64) err
 	if from == to {
 		return errSameWallet
 	}
-	return w.decide(ctx, []string{from, to}, func(f []funds) ([]journal.Event, error) {
+	return w.decide(ctx, []string{from, to}, func(f []funds) ([]event.Event, error) {
 		if !f[0].Open {
 			return nil, errNotOpen
 		}
 		if err := f[1].admit(amount); err != nil {
 			return nil, err
 		}
-		return []journal.Event{event(requested, moved{Wallet: from, With: to, Amount: amount})}, nil
+		return []event.Event{newEvent(requested, moved{Wallet: from, With: to, Amount: amount})}, nil
 	})
 }
 
@@ -30,10 +30,10 @@ func transfers() projector.Process[funds] {
 	return projector.Process[funds]{
 		Name: "wallet_transfers", Version: 1,
 		Types: []string{opened, deposited, withdrawn, requested, sent, received},
-		Key:   func(e journal.Event) (string, error) { return e.AggregateID, nil },
-		Fold:  func(f *funds, e journal.Event) error { return f.add(e) },
-		React: func(f *funds, e journal.Event) ([]projector.Do, error) {
-			m, err := journal.Decode[moved](e)
+		Key:   func(e event.Event) (string, error) { return e.AggregateID, nil },
+		Fold:  func(f *funds, e event.Event) error { return f.add(e) },
+		React: func(f *funds, e event.Event) ([]projector.Do, error) {
+			m, err := event.Decode[moved](e)
 			other := moved{Wallet: m.With, With: m.Wallet, Amount: m.Amount, Transfer: m.Transfer}
 			switch {
 			case e.Type == requested:
@@ -54,6 +54,6 @@ func transfers() projector.Process[funds] {
 
 // then appends one event at once.
 func then(eventType string, m moved) []projector.Do {
-	e := event(eventType, m)
-	return []projector.Do{{Campaign: e.CampaignID, Events: []journal.Event{e}}}
+	e := newEvent(eventType, m)
+	return []projector.Do{{Campaign: e.CampaignID, Events: []event.Event{e}}}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
@@ -62,8 +63,8 @@ type funds struct {
 // fundsOf returns the decision model of a wallet. It sees no events of other wallets, except
 // transfers, which carry its tag too.
 func fundsOf(wallet string) *journal.Model[funds] {
-	query := journal.Tagged([]string{tag(wallet)}, opened, deposited, withdrawn, sent, received, requested)
-	return journal.NewModel(query, func(f *funds, e journal.Event) error {
+	query := event.Tagged([]string{tag(wallet)}, opened, deposited, withdrawn, sent, received, requested)
+	return journal.NewModel(query, func(f *funds, e event.Event) error {
 		if e.AggregateID != wallet {
 			return nil
 		}
@@ -73,8 +74,8 @@ func fundsOf(wallet string) *journal.Model[funds] {
 
 // add changes the funds by an event of the wallet. A request that finds enough holds the amount until
 // it is sent.
-func (f *funds) add(e journal.Event) error {
-	m, err := journal.Decode[moved](e)
+func (f *funds) add(e event.Event) error {
+	m, err := event.Decode[moved](e)
 	f.Open = true
 	f.Balance += change(e.Type, m.Amount)
 	switch {
@@ -108,29 +109,29 @@ type wallets struct {
 }
 
 func (w wallets) open(ctx context.Context, wallet, owner string) error {
-	return w.decide(ctx, []string{wallet}, func(f []funds) ([]journal.Event, error) {
+	return w.decide(ctx, []string{wallet}, func(f []funds) ([]event.Event, error) {
 		if f[0].Open {
 			return nil, errOpenAlready
 		}
-		return []journal.Event{event(opened, moved{Wallet: wallet, Owner: owner})}, nil
+		return []event.Event{newEvent(opened, moved{Wallet: wallet, Owner: owner})}, nil
 	})
 }
 
 func (w wallets) deposit(ctx context.Context, wallet string, amount int64) error {
-	return w.decide(ctx, []string{wallet}, func(f []funds) ([]journal.Event, error) {
+	return w.decide(ctx, []string{wallet}, func(f []funds) ([]event.Event, error) {
 		if err := f[0].admit(amount); err != nil {
 			return nil, err
 		}
-		return []journal.Event{event(deposited, moved{Wallet: wallet, Amount: amount})}, nil
+		return []event.Event{newEvent(deposited, moved{Wallet: wallet, Amount: amount})}, nil
 	})
 }
 
 func (w wallets) withdraw(ctx context.Context, wallet string, amount int64) error {
-	return w.decide(ctx, []string{wallet}, func(f []funds) ([]journal.Event, error) {
+	return w.decide(ctx, []string{wallet}, func(f []funds) ([]event.Event, error) {
 		if err := f[0].permit(amount); err != nil {
 			return nil, err
 		}
-		return []journal.Event{event(withdrawn, moved{Wallet: wallet, Amount: amount})}, nil
+		return []event.Event{newEvent(withdrawn, moved{Wallet: wallet, Amount: amount})}, nil
 	})
 }
 
@@ -139,16 +140,16 @@ func (w wallets) transfer(ctx context.Context, from, to string, amount int64) er
 	if from == to {
 		return errSameWallet
 	}
-	return w.decide(ctx, []string{from, to}, func(f []funds) ([]journal.Event, error) {
+	return w.decide(ctx, []string{from, to}, func(f []funds) ([]event.Event, error) {
 		if err := f[0].permit(amount); err != nil {
 			return nil, err
 		}
 		if err := f[1].admit(amount); err != nil {
 			return nil, err
 		}
-		return []journal.Event{
-			event(sent, moved{Wallet: from, With: to, Amount: amount}),
-			event(received, moved{Wallet: to, With: from, Amount: amount}),
+		return []event.Event{
+			newEvent(sent, moved{Wallet: from, With: to, Amount: amount}),
+			newEvent(received, moved{Wallet: to, With: from, Amount: amount}),
 		}, nil
 	})
 }
@@ -181,8 +182,8 @@ func (f funds) admit(amount int64) error {
 
 // decide updates the models of the wallets and appends the events that rule decides. It retries
 // when another append got ahead.
-func (w wallets) decide(ctx context.Context, ids []string, rule func([]funds) ([]journal.Event, error)) error {
-	_, err := w.retry.AppendIf(ctx, w.pool, nil, func(ctx context.Context, db journal.Querier) ([]journal.Event,
+func (w wallets) decide(ctx context.Context, ids []string, rule func([]funds) ([]event.Event, error)) error {
+	_, err := w.retry.AppendIf(ctx, w.pool, nil, func(ctx context.Context, db event.Querier) ([]event.Event,
 		journal.Condition, error,
 	) {
 		models, folders := make([]*journal.Model[funds], len(ids)), make([]journal.Folder, len(ids))
@@ -208,9 +209,9 @@ func (w wallets) decide(ctx context.Context, ids []string, rule func([]funds) ([
 }
 
 // event returns an event in the campaign of its wallet.
-func event(eventType string, m moved) journal.Event {
+func newEvent(eventType string, m moved) event.Event {
 	payload, _ := json.Marshal(m) // strings and a number: cannot fail
-	e := journal.Event{
+	e := event.Event{
 		CampaignID: "wallet-" + m.Wallet, Type: eventType, AggregateType: "wallet", AggregateID: m.Wallet,
 		Tags: []string{tag(m.Wallet)}, Payload: payload,
 	}

@@ -12,11 +12,11 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
 // Registered returns a projection, or [rebuild.ErrUnknownProjection].
-func Registered(ctx context.Context, db journal.Querier, name string) (rebuild.Registered, error) {
+func Registered(ctx context.Context, db event.Querier, name string) (rebuild.Registered, error) {
 	all, err := rebuild.Projections(ctx, db)
 	if err != nil {
 		return rebuild.Registered{}, err
@@ -57,7 +57,7 @@ func NamesIn(get func(parameter string) string) Names {
 
 // Check returns an [UnknownNameError] for an unknown name. A removed group or projection is known
 // while the failure log mentions it. A projection is also known while it has resolved events.
-func (n Names) Check(ctx context.Context, db journal.Querier) error {
+func (n Names) Check(ctx context.Context, db event.Querier) error {
 	for _, c := range []struct{ kind, name string }{
 		{"group", n.Group}, {"projection", n.Projection}, {"topic", n.Topic}, {"publisher", n.Publisher},
 	} {
@@ -84,7 +84,7 @@ func (n Names) Check(ctx context.Context, db journal.Querier) error {
 }
 
 // mentioned reports whether a group or projection that was removed has left something behind.
-func mentioned(ctx context.Context, db journal.Querier, kind, name string) (bool, error) {
+func mentioned(ctx context.Context, db event.Querier, kind, name string) (bool, error) {
 	log := failed.LogFilter{Limit: 1}
 	switch kind {
 	case "group":
@@ -104,7 +104,7 @@ func mentioned(ctx context.Context, db journal.Querier, kind, name string) (bool
 
 // Known returns the existing names of a kind: group, projection, topic or publisher. It returns none for
 // other kinds.
-func Known(ctx context.Context, db journal.Querier, kind string) ([]string, error) {
+func Known(ctx context.Context, db event.Querier, kind string) ([]string, error) {
 	switch kind {
 	case "group":
 		all, err := outbox.Groups(ctx, db)

@@ -13,7 +13,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/internal/store/rows"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
 // OperationKind is a kind of operation.
@@ -105,7 +105,7 @@ func (a *Acts) Operation(ctx context.Context, id int64) (*Operation, error) {
 	return o, err
 }
 
-func readOperation(ctx context.Context, db journal.Querier, id int64) (*Operation, error) {
+func readOperation(ctx context.Context, db event.Querier, id int64) (*Operation, error) {
 	what := fmt.Sprintf("operation %d", id)
 	o, err := rows.One(ctx, db, pgx.RowToAddrOfStructByPos[Operation], what, queryOperation, id)
 	if errors.Is(err, pgx.ErrNoRows) {

@@ -13,6 +13,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/internal/store/rows"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
@@ -54,8 +55,8 @@ type Republication struct {
 	Until      int64  `json:"until,omitempty" min:"1" help:"the last event (default the last one)"`
 }
 
-// Last returns the last event of the campaign. Errors: [publications.ErrNotFound], [journal.ErrNotFound].
-func (p Republication) Last(ctx context.Context, db journal.Querier) (last journal.Event, err error) {
+// Last returns the last event of the campaign. Errors: [publications.ErrNotFound], [event.ErrNotFound].
+func (p Republication) Last(ctx context.Context, db event.Querier) (last event.Event, err error) {
 	key := publications.Key{Topic: p.Topic, Publisher: p.Publisher}
 	pairs, err := publications.List(ctx, db, key)
 	if err == nil && len(pairs) == 0 {
@@ -131,12 +132,12 @@ type Slice struct {
 }
 
 // PreviewRepublication returns what a [Republication] would send. It reads and counts the events if this
-// process has the topic and the publisher. Errors: [publications.ErrNotFound], and [journal.ErrNotFound]
+// process has the topic and the publisher. Errors: [publications.ErrNotFound], and [event.ErrNotFound]
 // for a campaign without events from p.From on.
 func (a *Acts) PreviewRepublication(ctx context.Context, r Request, p Republication) (Slice, error) {
 	last, err := p.Last(ctx, a.cfg.Pool)
 	if err == nil && last.Seq < p.From {
-		err = fmt.Errorf("campaign %q from seq %d on: %w", p.CampaignID, p.From, journal.ErrNotFound)
+		err = fmt.Errorf("campaign %q from seq %d on: %w", p.CampaignID, p.From, event.ErrNotFound)
 	}
 	found := Slice{From: p.From, Through: last.Seq}
 	if p.Until != 0 {

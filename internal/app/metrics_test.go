@@ -24,6 +24,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/tidemark-go/tidemark/internal/config"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
@@ -66,19 +67,19 @@ func notes() projector.Projection {
 		OnFailure:   projector.Policy{Base: time.Millisecond},
 		OnFailureOf: map[string]projector.Policy{"odd": {Action: projector.ActionSkip}},
 	})
-	apply := func(_ context.Context, g *projector.Group, e journal.Event, _ struct{}) error {
+	apply := func(_ context.Context, g *projector.Group, e event.Event, _ struct{}) error {
 		g.Queue("INSERT INTO notes VALUES ($1, $2)", e.CampaignID, e.Seq)
 		return nil
 	}
 	var tried atomic.Int64
 	projector.On(h, "noted", apply)
-	projector.On(h, "flaky", func(ctx context.Context, g *projector.Group, e journal.Event, none struct{}) error {
+	projector.On(h, "flaky", func(ctx context.Context, g *projector.Group, e event.Event, none struct{}) error {
 		if tried.Add(1) <= 2 { // once in the group and once in the search for the culprit
 			return errors.New("not now")
 		}
 		return apply(ctx, g, e, none)
 	})
-	fail := func(context.Context, *projector.Group, journal.Event, struct{}) error {
+	fail := func(context.Context, *projector.Group, event.Event, struct{}) error {
 		return projector.Permanent(errors.New("never"))
 	}
 	projector.On(h, "poison", fail)
@@ -347,9 +348,9 @@ func missing(t *testing.T, families map[string]*dto.MetricFamily) error {
 func appendEvents(t *testing.T, pool *pgxpool.Pool, campaign string, types ...string) {
 	t.Helper()
 	err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-		var events []journal.Event
+		var events []event.Event
 		for _, name := range types {
-			events = append(events, journal.Event{Type: name})
+			events = append(events, event.Event{Type: name})
 		}
 		_, err := journal.Append(t.Context(), tx, campaign, journal.Any, events...)
 		return err

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/internal/store/publications"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
@@ -107,10 +108,10 @@ func TestNothingNotifiesWhileTheQueueIsMoreThanHalfFull(t *testing.T) {
 		var token string
 		campaign := fmt.Sprint("oak", n)
 		err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-			appended, err := journal.Append(t.Context(), tx, campaign, journal.Any, journal.Event{Type: "noted"})
+			appended, err := journal.Append(t.Context(), tx, campaign, journal.Any, event.Event{Type: "noted"})
 			if err == nil {
 				token = appended[0].Token()
-				_, err = journal.AppendAt(t.Context(), tx, campaign, time.Now(), journal.Event{Type: "noted"})
+				_, err = journal.AppendAt(t.Context(), tx, campaign, time.Now(), event.Event{Type: "noted"})
 			}
 			batch := &pgx.Batch{}
 			publications.QueueNotify(batch)

@@ -23,6 +23,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/auth"
 	"github.com/tidemark-go/tidemark/internal/sinks"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
@@ -83,51 +84,51 @@ func plantedHandlers() []projector.Projection {
 			CREATE CONSTRAINT TRIGGER later AFTER INSERT ON handled DEFERRABLE INITIALLY DEFERRED
 				FOR EACH ROW EXECUTE FUNCTION public.complain_later()`,
 	})
-	for way, fail := range map[string]func(g *projector.Group, e journal.Event, name string) error{
-		"quoted": func(_ *projector.Group, _ journal.Event, name string) error {
+	for way, fail := range map[string]func(g *projector.Group, e event.Event, name string) error{
+		"quoted": func(_ *projector.Group, _ event.Event, name string) error {
 			return fmt.Errorf("no player %q", name)
 		},
-		"plain": func(_ *projector.Group, e journal.Event, name string) error {
+		"plain": func(_ *projector.Group, e event.Event, name string) error {
 			return fmt.Errorf("%s by %s of %v", name, e.Metadata, e.Tags)
 		},
-		"wrapped": func(_ *projector.Group, e journal.Event, _ string) error {
+		"wrapped": func(_ *projector.Group, e event.Event, _ string) error {
 			return fmt.Errorf("event %s: %w", e.Payload, errors.New(e.Tags[0]))
 		},
-		"cut": func(_ *projector.Group, _ journal.Event, name string) error {
+		"cut": func(_ *projector.Group, _ event.Event, name string) error {
 			return fmt.Errorf("no player %s", name[:len(planted)+3])
 		},
-		"shouted": func(_ *projector.Group, _ journal.Event, name string) error {
+		"shouted": func(_ *projector.Group, _ event.Event, name string) error {
 			return errors.New(strings.ToUpper(name))
 		},
-		"escaped": func(_ *projector.Group, _ journal.Event, name string) error {
+		"escaped": func(_ *projector.Group, _ event.Event, name string) error {
 			return errors.New(url.QueryEscape(name))
 		},
-		"permanent": func(_ *projector.Group, _ journal.Event, name string) error {
+		"permanent": func(_ *projector.Group, _ event.Event, name string) error {
 			return projector.Permanent(errors.New(name))
 		},
-		"panics": func(_ *projector.Group, _ journal.Event, name string) error { panic(name) },
-		"dies":   func(_ *projector.Group, _ journal.Event, name string) error { panic(fmt.Errorf("no %s", name)) },
-		"number": func(_ *projector.Group, _ journal.Event, name string) error {
+		"panics": func(_ *projector.Group, _ event.Event, name string) error { panic(name) },
+		"dies":   func(_ *projector.Group, _ event.Event, name string) error { panic(fmt.Errorf("no %s", name)) },
+		"number": func(_ *projector.Group, _ event.Event, name string) error {
 			_, err := strconv.Atoi(name)
 			return err
 		},
-		"decoded": func(_ *projector.Group, e journal.Event, _ string) error {
+		"decoded": func(_ *projector.Group, e event.Event, _ string) error {
 			return json.Unmarshal(e.Payload, new([]int))
 		},
-		"queued": func(g *projector.Group, _ journal.Event, name string) error {
+		"queued": func(g *projector.Group, _ event.Event, name string) error {
 			g.Queue("SELECT $1::int", name)
 			return nil
 		},
-		"unencoded": func(g *projector.Group, _ journal.Event, name string) error {
+		"unencoded": func(g *projector.Group, _ event.Event, name string) error {
 			g.Queue("SELECT $1::int", struct{ Name string }{name})
 			return nil
 		},
-		"committed": func(g *projector.Group, _ journal.Event, name string) error {
+		"committed": func(g *projector.Group, _ event.Event, name string) error {
 			g.Queue("INSERT INTO handled VALUES ($1)", name)
 			return nil
 		},
 	} {
-		projector.On(h, journal.Type[plantedPayload](way), func(_ context.Context, g *projector.Group, e journal.Event, p plantedPayload) error {
+		projector.On(h, event.Type[plantedPayload](way), func(_ context.Context, g *projector.Group, e event.Event, p plantedPayload) error {
 			return fail(g, e, p.Name)
 		})
 	}
@@ -137,13 +138,13 @@ func plantedHandlers() []projector.Projection {
 		Tables: `CREATE TABLE shaky (name text PRIMARY KEY, campaign_id text UNIQUE);
 			CREATE TRIGGER once BEFORE INSERT ON shaky FOR EACH ROW EXECUTE FUNCTION public.complain_once()`,
 	})
-	projector.On(shaky, "shaken", func(_ context.Context, _ *projector.Group, _ journal.Event, p plantedPayload) error {
+	projector.On(shaky, "shaken", func(_ context.Context, _ *projector.Group, _ event.Event, p plantedPayload) error {
 		if tries.Add(1) < 3 {
 			return fmt.Errorf("not now, %s", p.Name)
 		}
 		return nil
 	})
-	disturb := func(_ context.Context, g *projector.Group, _ journal.Event, p plantedPayload) error {
+	disturb := func(_ context.Context, g *projector.Group, _ event.Event, p plantedPayload) error {
 		g.Queue("INSERT INTO shaky VALUES ($1)", p.Name)
 		return nil
 	}
@@ -151,13 +152,13 @@ func plantedHandlers() []projector.Projection {
 	folded := projector.NewDocument(projector.Document[plantedPayload]{
 		Name: "folded", Version: 1, Types: []string{"folded"},
 		OnFailure: projector.Policy{Action: projector.ActionPause},
-		Fold:      func(_ *plantedPayload, e journal.Event) error { return fmt.Errorf("cannot fold %s", e.Payload) },
+		Fold:      func(_ *plantedPayload, e event.Event) error { return fmt.Errorf("cannot fold %s", e.Payload) },
 	})
 	skipped := projector.NewHandlers(projector.Spec{
 		Name: "skipped", Version: 1, Tables: `CREATE TABLE skipped (name text, campaign_id text)`,
 		OnFailure: projector.Policy{Action: projector.ActionSkip},
 	})
-	pass := func(_ context.Context, _ *projector.Group, _ journal.Event, p plantedPayload) error {
+	pass := func(_ context.Context, _ *projector.Group, _ event.Event, p plantedPayload) error {
 		return errors.New(p.Name)
 	}
 	projector.On(skipped, "passed", pass)
@@ -296,7 +297,7 @@ func TestAPlantedValueIsInNoTableNoLogAndNoAnswer(t *testing.T) {
 	slices.Sort(ways)
 	for _, way := range ways {
 		value := func(of string) string { return fmt.Sprintf("%s-%s %s&<%d>", planted, of, way, 48151623) }
-		e := journal.Event{
+		e := event.Event{
 			Type: way,
 			Payload: document(t, map[string]any{
 				"name": value("name"), "more": []any{map[string]any{value("key"): 48151623}},

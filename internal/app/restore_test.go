@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/pkg/archive"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 	"github.com/tidemark-go/tidemark/test/support/memory"
@@ -25,7 +26,7 @@ func TestAWorkerBringsBackWhatAnAppendNeeds(t *testing.T) {
 	}
 	add := func() error {
 		return pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-			_, err := journal.New(nil).Append(t.Context(), tx, "oak", journal.Any, journal.Event{Type: "opened"})
+			_, err := journal.New(nil).Append(t.Context(), tx, "oak", journal.Any, event.Event{Type: "opened"})
 			return err
 		})
 	}
@@ -51,7 +52,7 @@ func TestAWorkerBringsBackWhatAnAppendNeeds(t *testing.T) {
 			return
 		}
 		_, refused := archive.Ask(t.Context(), pool, "oak") // at first the worker may not serve yet
-		if !errors.Is(err, journal.ErrArchived) || time.Now().After(deadline) {
+		if !errors.Is(err, event.ErrArchived) || time.Now().After(deadline) {
 			t.Fatal(err, refused)
 		}
 	}

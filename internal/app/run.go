@@ -33,6 +33,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/verification"
 	"github.com/tidemark-go/tidemark/migrations"
 	"github.com/tidemark-go/tidemark/pkg/archive"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
@@ -88,7 +89,7 @@ func run(ctx context.Context, settings config.Worker, opts Options, open ports, 
 		defer stop()
 		traces = provider
 	}
-	var through journal.Archive
+	var through event.Archive
 	if store != nil {
 		through = archive.NewReader(store, 0)
 	}
@@ -307,7 +308,7 @@ func publishes(settings config.Worker) bool {
 
 // startRelay publishes the routes until ctx ends, then closes their sinks.
 func startRelay(ctx context.Context, g *errgroup.Group, pool *pgxpool.Pool, settings config.Worker,
-	routes *publishing.Routes, catalogue *journal.Catalogue, through journal.Archive,
+	routes *publishing.Routes, catalogue *journal.Catalogue, through event.Archive,
 	registry prometheus.Registerer, traces trace.TracerProvider, logger *slog.Logger,
 ) (*publisher.Relay, error) {
 	relay, err := publisher.New(publisher.Config{

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
@@ -46,7 +47,7 @@ func TestAWorkerSendsItsTracesWhereTheUsualVariablesSay(t *testing.T) {
 		"--otel-traces")
 	err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
 		_, err := journal.Append(t.Context(), tx, "c", journal.Any,
-			journal.WithTrace(trace.ContextWithSpanContext(t.Context(), from), journal.Event{Type: "noted"})...)
+			journal.WithTrace(trace.ContextWithSpanContext(t.Context(), from), event.Event{Type: "noted"})...)
 		return err
 	})
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/internal/store/rows"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
 var (
@@ -57,7 +57,7 @@ const (
 // after d; 0 means [DefaultExpiry], and [Never] no expiry. The operator log records who created it
 // and the reason. Errors: [ErrNameTaken].
 func Create(
-	ctx context.Context, db journal.Querier, name string, role Role, d time.Duration, who Identity, reason string,
+	ctx context.Context, db event.Querier, name string, role Role, d time.Duration, who Identity, reason string,
 ) (token string, err error) {
 	if err := checkName(name); err != nil {
 		return "", err
@@ -85,13 +85,13 @@ func Create(
 }
 
 // List returns the valid tokens, oldest first; with all, also those that were revoked or expired.
-func List(ctx context.Context, db journal.Querier, all bool) ([]Token, error) {
+func List(ctx context.Context, db event.Querier, all bool) ([]Token, error) {
 	return rows.All(ctx, db, pgx.RowToStructByPos[Token], "list tokens", queryList, all)
 }
 
 // Revoke ends the token and its sessions at once. The operator log records who revoked it and the
 // reason. Errors: [ErrNoToken].
-func Revoke(ctx context.Context, db journal.Querier, name string, who Identity, reason string) error {
+func Revoke(ctx context.Context, db event.Querier, name string, who Identity, reason string) error {
 	found, err := rows.One(ctx, db, pgx.RowTo[bool], "", queryRevoke, name, who.Name, reason, who.Way, who.TokenID,
 		who.Address)
 	if err == nil && !found {

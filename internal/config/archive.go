@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/tidemark-go/tidemark/pkg/archive"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
 // Archive names the archive of campaigns.
@@ -32,7 +32,7 @@ func (a Archive) Open() (archive.Store, error) {
 }
 
 // Reader returns what reads archived campaigns; nil: no archive is set.
-func (a Archive) Reader() (journal.Archive, error) {
+func (a Archive) Reader() (event.Archive, error) {
 	store, err := a.Open()
 	if err != nil || store == nil {
 		return nil, err

@@ -7,7 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -48,7 +48,7 @@ func TestService(t *testing.T) {
 func counted() projector.Document[int] {
 	return projector.Document[int]{
 		Name: "counted", Version: 1,
-		Fold: func(n *int, _ journal.Event) error { *n++; return nil },
+		Fold: func(n *int, _ event.Event) error { *n++; return nil },
 	}
 }
 

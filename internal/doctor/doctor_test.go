@@ -10,6 +10,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/doctor"
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/test/sqltest"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
@@ -67,7 +68,7 @@ func TestEachTroubleIsFound(t *testing.T) {
 	t.Parallel()
 	pool := healthy(t)
 	if err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-		_, err := journal.Append(t.Context(), tx, "forgotten", journal.Any, journal.Event{Type: "noted"})
+		_, err := journal.Append(t.Context(), tx, "forgotten", journal.Any, event.Event{Type: "noted"})
 		return err
 	}); err != nil {
 		t.Fatal(err)

@@ -9,7 +9,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/doctor"
 	"github.com/tidemark-go/tidemark/internal/session"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -42,7 +42,7 @@ func TestAStricterDefaultIsolationIsNamedWhereSessionsDoNotChangeIt(t *testing.T
 			t.Errorf("prepared %t: doctor says %+v", prepared, got)
 		}
 		h := projector.NewHandlers(projector.Spec{Name: "p", Version: 1, Types: []string{"noted"}})
-		projector.On(h, "noted", func(context.Context, *projector.Group, journal.Event, struct{}) error { return nil })
+		projector.On(h, "noted", func(context.Context, *projector.Group, event.Event, struct{}) error { return nil })
 		p, err := projector.New(projector.Config{Pool: pool, Projections: []projector.Projection{h}})
 		if err != nil {
 			t.Fatal(err)

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/internal/doctor"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -144,8 +145,8 @@ func TestASequenceThatHandsPositionsOutTwiceIsFound(t *testing.T) {
 			t.Parallel()
 			pool := pgtest.New(t)
 			if err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-				_, err := journal.Append(t.Context(), tx, "c", journal.Any, journal.Event{Type: "noted"},
-					journal.Event{Type: "noted"})
+				_, err := journal.Append(t.Context(), tx, "c", journal.Any, event.Event{Type: "noted"},
+					event.Event{Type: "noted"})
 				return err
 			}); err != nil {
 				t.Fatal(err)

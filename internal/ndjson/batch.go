@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
 // The size of a batch, which bounds the memory of an import.
@@ -30,7 +30,7 @@ type batch struct {
 
 type entry struct {
 	number int64
-	event  journal.Event
+	event  event.Event
 }
 
 // readBatches reads in to its end, one batch ahead, and closes batches. It stops early when ctx ends.
@@ -65,7 +65,7 @@ func readBatch(lines *lineReader, cfg ImportConfig) (b batch, more bool) {
 		case tooLong == nil && len(bytes.TrimSpace(text)) == 0:
 			continue
 		}
-		event, bad := journal.Event{}, tooLong
+		event, bad := event.Event{}, tooLong
 		if bad == nil {
 			event, bad = parse(text)
 		}

@@ -11,17 +11,18 @@ import (
 	"slices"
 
 	"github.com/tidemark-go/tidemark/internal/store/feed"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
 // ExportConfig configures [Export]. The zero value exports everything.
 type ExportConfig struct {
-	CampaignID string               // only this campaign's events
-	Types      []string             // only events of these types, as named when appended
-	After      journal.Cursor       // only events after this position
-	Limit      int64                // maximum number of lines; 0: all
-	Look       int64                // maximum number of events examined; 0: all
-	Edit       func(*journal.Event) // called before an event is written; may be nil
+	CampaignID string             // only this campaign's events
+	Types      []string           // only events of these types, as named when appended
+	After      event.Cursor       // only events after this position
+	Limit      int64              // maximum number of lines; 0: all
+	Look       int64              // maximum number of events examined; 0: all
+	Edit       func(*event.Event) // called before an event is written; may be nil
 	// called after every 1,000 events with the position reached and the lines written; may be nil
 	Progress func(position int64, events int64)
 }
@@ -29,8 +30,8 @@ type ExportConfig struct {
 // Exported is the result of an export.
 type Exported struct {
 	Events   int64
-	Position journal.Cursor // where the next export may start, see [ExportConfig.After]
-	More     bool           // stopped by Limit or Look, or before an event that cannot be read
+	Position event.Cursor // where the next export may start, see [ExportConfig.After]
+	More     bool         // stopped by Limit or Look, or before an event that cannot be read
 }
 
 // progressEvents is the number of events between calls of Progress.
@@ -38,8 +39,8 @@ const progressEvents = 1000
 
 // Export writes events to out, one a line, in order of position, up to the writer floor at the
 // start. After an error the last line may be incomplete. For a cursor beyond the journal it returns a
-// [*journal.ResetError].
-func Export(ctx context.Context, db journal.Querier, out io.Writer, cfg ExportConfig) (Exported, error) {
+// [*event.ResetError].
+func Export(ctx context.Context, db event.Querier, out io.Writer, cfg ExportConfig) (Exported, error) {
 	if cfg.Progress == nil {
 		cfg.Progress = func(int64, int64) {}
 	}
@@ -54,7 +55,7 @@ func Export(ctx context.Context, db journal.Querier, out io.Writer, cfg ExportCo
 	done := Exported{Position: start.Cursor}
 	seen, looked := 0, int64(0)
 	for e, err := range events(ctx, db, cfg, start.Cursor) {
-		if cfg.Limit > 0 && done.Events > 0 && errors.Is(err, feed.ErrUnreadable) {
+		if cfg.Limit > 0 && done.Events > 0 && errors.Is(err, event.ErrUnreadable) {
 			done.More = true // the next page starts with it and returns the error
 			break
 		}
@@ -95,8 +96,8 @@ func Export(ctx context.Context, db journal.Querier, out io.Writer, cfg ExportCo
 
 // events returns the candidates in order of position, which within a campaign is the order of seq.
 func events(
-	ctx context.Context, db journal.Querier, cfg ExportConfig, after journal.Cursor,
-) iter.Seq2[journal.Event, error] {
+	ctx context.Context, db event.Querier, cfg ExportConfig, after event.Cursor,
+) iter.Seq2[event.Event, error] {
 	if cfg.CampaignID != "" {
 		return journal.ReadCampaign(ctx, db, cfg.CampaignID, 0)
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/uuid"
 
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
 // line is the text form of an event.
@@ -20,7 +20,7 @@ type line struct {
 	ID            *uuid.UUID      `json:"id,omitempty"`
 	Type          string          `json:"type"`
 	Version       int             `json:"version,omitempty"`
-	Intent        journal.Intent  `json:"intent,omitempty"`
+	Intent        event.Intent    `json:"intent,omitempty"`
 	AggregateType string          `json:"aggregate_type,omitempty"`
 	AggregateID   string          `json:"aggregate_id,omitempty"`
 	Actor         string          `json:"actor,omitempty"`
@@ -39,15 +39,15 @@ type line struct {
 
 // parse parses the event of a line. It rejects what decoders usually accept in silence: duplicate
 // and unknown names, invalid UTF-8, half surrogate pairs. The journal validates the event.
-func parse(text []byte) (journal.Event, error) {
+func parse(text []byte) (event.Event, error) {
 	var l line
 	if err := strict.Unmarshal(text, &l, strict.RejectUnknownMembers(true)); err != nil {
-		return journal.Event{}, explain(err)
+		return event.Event{}, explain(err)
 	}
 	if l.CampaignID == "" {
-		return journal.Event{}, errors.New(`has no "campaign_id": every event belongs to a campaign`)
+		return event.Event{}, errors.New(`has no "campaign_id": every event belongs to a campaign`)
 	}
-	e := journal.Event{
+	e := event.Event{
 		CampaignID: l.CampaignID, Type: l.Type, Version: l.Version, Intent: l.Intent, AggregateType: l.AggregateType,
 		AggregateID: l.AggregateID,
 		Actor:       l.Actor, Tags: l.Tags, Payload: present(l.Payload), Metadata: present(l.Metadata),
@@ -91,7 +91,7 @@ func present(value json.RawMessage) json.RawMessage {
 	return value
 }
 
-func format(encoder *json.Encoder, e journal.Event) error {
+func format(encoder *json.Encoder, e event.Event) error {
 	l := line{
 		CampaignID: e.CampaignID, ID: &e.ID, Type: e.Type, Version: e.Version, Intent: e.Intent,
 		AggregateType: e.AggregateType, AggregateID: e.AggregateID, Actor: e.Actor, Tags: e.Tags,

@@ -18,6 +18,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/ndjson"
 	"github.com/tidemark-go/tidemark/pkg/erasure"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -78,8 +79,8 @@ func TestExport(t *testing.T) {
 		t.Parallel()
 		source, target := pgtest.New(t), pgtest.New(t)
 		at := time.Date(2024, 2, 29, 23, 59, 59, 123456000, time.FixedZone("", 3600))
-		full := journal.Event{
-			Type: "full", Version: 3, Intent: journal.ReplayOnly, AggregateType: "a", AggregateID: "<1>",
+		full := event.Event{
+			Type: "full", Version: 3, Intent: event.ReplayOnly, AggregateType: "a", AggregateID: "<1>",
 			Actor: "Zoë \"Z\" \\ \u2028 🐳", Tags: []string{"k=v", "x"},
 			Payload: []byte(`{"text":"<&>\n\u0001","big":123456789012345678901234567890,"small":1.50,"null":null,"list":[{},[]]}`), Metadata: []byte(`{"m":{}}`), OccurredAt: at,
 		}
@@ -88,8 +89,8 @@ func TestExport(t *testing.T) {
 				full.Payload = fmt.Appendf(nil,
 					`{"n":%d,"text":"<&>\n\u0001","big":123456789012345678901234567890,"small":1.50,"null":null,"list":[{},[]]}`, n)
 				_, err := journal.AppendAll(t.Context(), tx,
-					journal.Batch{CampaignID: "b", Events: []journal.Event{{Type: "bare"}, full}},
-					journal.Batch{CampaignID: "a\n", Events: []journal.Event{{Type: "audit", Intent: journal.AuditOnly}}},
+					journal.Batch{CampaignID: "b", Events: []event.Event{{Type: "bare"}, full}},
+					journal.Batch{CampaignID: "a\n", Events: []event.Event{{Type: "audit", Intent: event.AuditOnly}}},
 				)
 				if err != nil {
 					return err

@@ -13,7 +13,6 @@ import (
 	"github.com/tidemark-go/tidemark/internal/redact"
 	"github.com/tidemark-go/tidemark/internal/status"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
-	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/keys"
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
 	"github.com/tidemark-go/tidemark/internal/store/pause"
@@ -21,7 +20,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/scheduled"
 	"github.com/tidemark-go/tidemark/pkg/archive"
 	"github.com/tidemark-go/tidemark/pkg/erasure"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
 // Answer tells CLI, API and pages how to present an error.
@@ -103,16 +102,16 @@ func answers() []Answer {
 		},
 		{
 			notFound, "/api/v1/campaigns?prefix= finds campaigns, /api/v1/campaigns/{campaign}/events lists events", pageGone,
-			"events query --help", "", journal.ErrNotFound,
+			"events query --help", "", event.ErrNotFound,
 		},
 		{
 			refused, "lists show it by its place; /api/v1/failed and /api/v1/parked show what waits behind it",
-			"the event's page shows what waits behind it", "", "", feed.ErrUnreadable,
+			"the event's page shows what waits behind it", "", "", event.ErrUnreadable,
 		},
 		{conflict, "put the object back, from a copy of the archive", "", "", "", archive.ErrObject},
 		{
 			conflict, "POST /api/v1/campaigns/{campaign}/restore brings it back", "an operator can restore it",
-			"campaign restore --help", "", journal.ErrArchived,
+			"campaign restore --help", "", event.ErrArchived,
 		},
 		{bad, "name a campaign, or what closed ones are", "", "campaign archive --help", "", archive.ErrInvalid},
 		{notFound, "/api/v1/scheduled lists scheduled appends", pageGone, "scheduled list", "", scheduled.ErrNotFound},

@@ -19,7 +19,7 @@ import (
 	"github.com/goccy/go-yaml/parser"
 
 	"github.com/tidemark-go/tidemark/internal/bom"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
@@ -113,7 +113,7 @@ func (l *loader) topic(at field) publisher.Topic {
 	what := "topic " + strconv.Quote(at.name)
 	l.decode(l.fields(at.value, what), what, "", &s)
 	for _, text := range s.Intents {
-		s.Filter.Intents = append(s.Filter.Intents, journal.Intent(text))
+		s.Filter.Intents = append(s.Filter.Intents, event.Intent(text))
 	}
 	return publisher.Topic{Name: at.name, Filter: s.Filter}
 }

@@ -13,7 +13,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/config"
 	"github.com/tidemark-go/tidemark/internal/publishing"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 	"github.com/tidemark-go/tidemark/test/support/memory"
 )
@@ -101,7 +101,7 @@ publishers:
 	}
 	wantTopics := []publisher.Topic{{Name: "all"}, {Name: "orders", Filter: publisher.Filter{
 		EventTypes: []string{"order_placed", "order_paid"}, RequiredTags: []string{"customer"},
-		AnyOfTags: []string{"a", "b=1"}, CampaignPrefix: "shop-", Intents: []journal.Intent{journal.AuditOnly},
+		AnyOfTags: []string{"a", "b=1"}, CampaignPrefix: "shop-", Intents: []event.Intent{event.AuditOnly},
 	}}}
 	if !reflect.DeepEqual(routes.Topics, wantTopics) {
 		t.Errorf("the topics are %+v", routes.Topics)

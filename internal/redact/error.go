@@ -7,7 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
 // Hidden is an error that may quote values of an event that the caller does not know. Redacted
@@ -21,7 +21,7 @@ type Hidden interface {
 // up to 4 KiB. With events, it keeps the rest of a projection's or a sink's text. Without events, it
 // replaces each [Hidden] error in the chain, and each message that a function in the database raised,
 // by safe text.
-func Error(err error, about ...*journal.Event) string {
+func Error(err error, about ...*event.Event) string {
 	message := err.Error()
 	each(err, func(node error) {
 		switch e := node.(type) { //nolint:errorlint // each node of the chain is looked at by itself
@@ -41,7 +41,7 @@ func Error(err error, about ...*journal.Event) string {
 }
 
 // Wrap returns an error that has the text of [Error] and unwraps to err. It returns nil for nil.
-func Wrap(err error, about ...*journal.Event) error {
+func Wrap(err error, about ...*event.Event) error {
 	if err == nil {
 		return nil
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/tidemark-go/tidemark/internal/slice"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
 const (
@@ -40,7 +40,7 @@ const (
 
 // Text makes a message safe to keep: without the values of the given events, without passwords in
 // URLs and connection strings, as valid UTF-8 without NUL, up to 4 KiB.
-func Text(message string, about ...*journal.Event) string {
+func Text(message string, about ...*event.Event) string {
 	message = quotations(valid(message))
 	for _, e := range about {
 		message = documents(documents(message, e.Payload), e.Metadata)
@@ -107,7 +107,7 @@ func passwords(s string) string {
 // values returns the values of events, the longest first: strings and numbers in payloads and
 // metadata, tags, and field names that cannot be column names. Other field names are kept because
 // columns have the same names. It returns false if there are too many values.
-func values(events []*journal.Event) ([]string, bool) {
+func values(events []*event.Event) ([]string, bool) {
 	var found []string
 	var walk func(v any)
 	walk = func(v any) {

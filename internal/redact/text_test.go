@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tidemark-go/tidemark/internal/redact"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
 func TestRedact(t *testing.T) {
@@ -78,7 +78,7 @@ func TestRedact(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			e := &journal.Event{Payload: json.RawMessage(test.payload)}
+			e := &event.Event{Payload: json.RawMessage(test.payload)}
 			if got := redact.Text(test.message, e); got != test.want {
 				t.Errorf("got  %s\nwant %s", got, test.want)
 			}
@@ -96,7 +96,7 @@ func TestRedactAnswersBoundedTextWithoutAnyValue(t *testing.T) {
 		}
 		filler := strings.Repeat("é", rapid.IntRange(0, 5000).Draw(t, "filler"))
 		form := rapid.SampledFrom([]string{"no %s!", "no %q!", "(%s)", filler + " %s " + filler}).Draw(t, "form")
-		got := redact.Text(fmt.Sprintf(form, value), &journal.Event{Payload: payload})
+		got := redact.Text(fmt.Sprintf(form, value), &event.Event{Payload: payload})
 		if strings.Contains(got, value) {
 			t.Fatalf("%q is in %q", value, got)
 		}

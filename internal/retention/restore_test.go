@@ -17,6 +17,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/retention"
 	"github.com/tidemark-go/tidemark/pkg/archive"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -68,7 +69,7 @@ func must(t *testing.T, err error) {
 func add(t *testing.T, pool *pgxpool.Pool, id string) error {
 	t.Helper()
 	return pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-		_, err := journal.New(nil).Append(t.Context(), tx, id, journal.Any, journal.Event{Type: "late"})
+		_, err := journal.New(nil).Append(t.Context(), tx, id, journal.Any, event.Event{Type: "late"})
 		return err
 	})
 }
@@ -103,7 +104,7 @@ func TestAnAppendBringsItsCampaignBackAndItIsKeptForAWhile(t *testing.T) {
 	again(t, pool, r)
 	must(t, serve(t, pool, r)) // so the duty is taken
 	err := add(t, pool, "oak")
-	if !errors.Is(err, journal.ErrArchived) || !strings.Contains(err.Error(), "ask for it with archive.Ask (tidemark.ask_restore)") {
+	if !errors.Is(err, event.ErrArchived) || !strings.Contains(err.Error(), "ask for it with archive.Ask (tidemark.ask_restore)") {
 		t.Fatalf("an append: %v", err)
 	}
 	ask(t, pool, "oak", true)

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 	"github.com/tidemark-go/tidemark/test/support/tally"
@@ -61,7 +62,7 @@ func TestASchedulerLooksFromTheBeginningOnceASecond(t *testing.T) {
 	if err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
 		for i := range n {
 			at := began.Add(1500*time.Millisecond + time.Duration(i)*10*time.Millisecond)
-			if _, err := journal.AppendAt(t.Context(), tx, fmt.Sprint("a", i), at, journal.Event{Type: "due"}); err != nil {
+			if _, err := journal.AppendAt(t.Context(), tx, fmt.Sprint("a", i), at, event.Event{Type: "due"}); err != nil {
 				return err
 			}
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/pulse"
 	"github.com/tidemark-go/tidemark/internal/scheduler"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 	"github.com/tidemark-go/tidemark/test/support/tally"
@@ -41,7 +42,7 @@ func due(t *testing.T, pool *pgxpool.Pool, campaigns ...string) {
 	t.Helper()
 	if err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
 		for _, campaign := range campaigns {
-			if _, err := journal.AppendAt(t.Context(), tx, campaign, time.Time{}, journal.Event{Type: "due"}); err != nil {
+			if _, err := journal.AppendAt(t.Context(), tx, campaign, time.Time{}, event.Event{Type: "due"}); err != nil {
 				return err
 			}
 		}
@@ -112,7 +113,7 @@ func TestAnIdleTransactionDelaysItsCampaignAlone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := journal.Append(t.Context(), idle, "a", journal.Any, journal.Event{Type: "open"}); err != nil {
+	if _, err := journal.Append(t.Context(), idle, "a", journal.Any, event.Event{Type: "open"}); err != nil {
 		t.Fatal(err)
 	}
 	run(t, pool, 50*time.Millisecond)

@@ -167,7 +167,7 @@ func open(ctx context.Context, cfg *pgxpool.Config) (*pgxpool.Pool, error) {
 // Prepare pins [Text], and sets the pool's connections to READ COMMITTED if the default is stricter:
 // each statement must see what was committed before it. This costs a round trip a connection. Behind a
 // pooler the default of the role must be changed instead; doctor and workers report it. A connection
-// of another encoding all the same is refused with a [*feed.EncodingError].
+// of another encoding all the same is refused with a [*event.EncodingError].
 func Prepare(cfg *pgxpool.Config) {
 	Text(cfg.ConnConfig)
 	before := cfg.AfterConnect

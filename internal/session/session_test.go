@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/internal/session"
-	"github.com/tidemark-go/tidemark/internal/store/feed"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
@@ -38,7 +38,7 @@ func TestASessionThatDoesNotKeepUTF8IsRefused(t *testing.T) {
 			if err == nil {
 				pool.Close()
 			}
-			var encoding *feed.EncodingError
+			var encoding *event.EncodingError
 			if refused := errors.As(err, &encoding) && encoding.Encoding == "LATIN1"; refused != c.refused ||
 				!refused && err != nil {
 				t.Errorf("got %v", err)

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
@@ -22,15 +23,15 @@ func sales(t *testing.T, pool *pgxpool.Pool) *projector.Projector {
 	if err != nil {
 		t.Fatal(err)
 	}
-	fold := func(n *int, e journal.Event) error {
+	fold := func(n *int, e event.Event) error {
 		if *n++; slices.Contains(e.Tags, "bad") {
 			return errors.New("bad goods")
 		}
 		return nil
 	}
-	key := func(e journal.Event) (string, error) { return e.CampaignID, nil }
+	key := func(e event.Event) (string, error) { return e.CampaignID, nil }
 	all := projector.NewHandlers(projector.Spec{Name: "returned", Version: 1})
-	projector.On(all, journal.Type[struct{}]("returned"), func(_ context.Context, _ *projector.Group, e journal.Event,
+	projector.On(all, event.Type[struct{}]("returned"), func(_ context.Context, _ *projector.Group, e event.Event,
 		_ struct{},
 	) error {
 		return fold(new(int), e)
@@ -45,7 +46,7 @@ func sales(t *testing.T, pool *pgxpool.Pool) *projector.Projector {
 			}),
 			projector.NewProcess(projector.Process[int]{
 				Name: "refund", Version: 1, Types: []string{"returned"}, Key: key, Fold: fold,
-				React: func(*int, journal.Event) ([]projector.Do, error) { return nil, nil },
+				React: func(*int, event.Event) ([]projector.Do, error) { return nil, nil },
 			}),
 		},
 	})

@@ -19,6 +19,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/slice"
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/pkg/projector/sqlfile"
@@ -179,7 +180,7 @@ func explain(err error) error {
 	switch {
 	case errors.Is(err, registry.ErrRegistered):
 		return cli.Hint(err, "tidemark projection list")
-	case errors.Is(err, journal.ErrNotFound):
+	case errors.Is(err, event.ErrNotFound):
 		return cli.Hint(err, "tidemark events query --help")
 	}
 	return err

@@ -13,7 +13,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/slice"
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
 	"github.com/tidemark-go/tidemark/internal/surface/table"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
@@ -77,7 +77,7 @@ func printWhy(env *cli.Env, w replay.Why, across bool) error {
 	if across {
 		place, columns = "position", append([]string{"POSITION", "CAMPAIGN"}, columns...)
 	}
-	event := func(e journal.Event) []table.Cell {
+	event := func(e event.Event) []table.Cell {
 		cells := table.Row(e.Seq, e.Type, e.OccurredAt, e.Actor)
 		if across {
 			cells = append(table.Row(e.Position, e.CampaignID), cells...)

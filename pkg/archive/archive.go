@@ -18,7 +18,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/rows"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
 // Limits of an object, which one transaction takes out of the journal, and of a campaign in it.
@@ -36,7 +36,7 @@ var ErrInvalid = errors.New("invalid request for an archive")
 
 // DB is a pool.
 type DB interface {
-	journal.Querier
+	event.Querier
 	Begin(ctx context.Context) (pgx.Tx, error)
 }
 
@@ -281,7 +281,7 @@ func (r Request) archive(ctx context.Context, db DB, store Store, ids []string, 
 	if err := store.Put(ctx, name, content); err != nil {
 		return err
 	}
-	written := feed.Stub{Object: name, SHA256: hex.EncodeToString(sum[:]), Bytes: int64(len(content))}
+	written := event.Stub{Object: name, SHA256: hex.EncodeToString(sum[:]), Bytes: int64(len(content))}
 	o, err := loadOr(ctx, store, written, notKept)
 	if err != nil {
 		return err

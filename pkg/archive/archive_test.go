@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/pkg/archive"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -159,8 +160,8 @@ func TestAppendsToAnArchivedCampaignAreRefused(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)
 	s.closeCampaigns(2, "oak")
-	j, ordered := journal.New(nil), journal.Event{Type: "ordered", Tags: nil}
-	tagged := journal.Event{Type: "ordered", Tags: []string{"customer=1"}}
+	j, ordered := journal.New(nil), event.Event{Type: "ordered", Tags: nil}
+	tagged := event.Event{Type: "ordered", Tags: []string{"customer=1"}}
 	last, err := journal.Last(t.Context(), s.Pool, "oak")
 	if err != nil {
 		t.Fatal(err)
@@ -189,17 +190,17 @@ func TestAppendsToAnArchivedCampaignAreRefused(t *testing.T) {
 			return err
 		},
 		"a repeated one": func(ctx context.Context, tx pgx.Tx) error {
-			_, err := j.Append(ctx, tx, "oak", journal.Any, journal.Event{ID: last.ID, Type: last.Type})
+			_, err := j.Append(ctx, tx, "oak", journal.Any, event.Event{ID: last.ID, Type: last.Type})
 			return err
 		},
 		"several campaigns": func(ctx context.Context, tx pgx.Tx) error {
-			_, err := j.AppendAll(ctx, tx, journal.Batch{CampaignID: "elm", Events: []journal.Event{ordered}},
-				journal.Batch{CampaignID: "oak", Events: []journal.Event{ordered}})
+			_, err := j.AppendAll(ctx, tx, journal.Batch{CampaignID: "elm", Events: []event.Event{ordered}},
+				journal.Batch{CampaignID: "oak", Events: []event.Event{ordered}})
 			return err
 		},
 		"on a condition": func(ctx context.Context, tx pgx.Tx) error {
-			_, err := j.AppendIf(ctx, tx, []journal.Event{{CampaignID: "oak", Type: "ordered"}},
-				journal.Condition{FailIfMatch: journal.Tagged([]string{"customer=1"}, "ordered")})
+			_, err := j.AppendIf(ctx, tx, []event.Event{{CampaignID: "oak", Type: "ordered"}},
+				journal.Condition{FailIfMatch: event.Tagged([]string{"customer=1"}, "ordered")})
 			return err
 		},
 	} {
@@ -235,4 +236,4 @@ func TestAppendsToAnArchivedCampaignAreRefused(t *testing.T) {
 	}
 }
 
-func isArchived(err error) bool { return errors.Is(err, journal.ErrArchived) }
+func isArchived(err error) bool { return errors.Is(err, event.ErrArchived) }

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/pkg/archive"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
@@ -18,7 +19,7 @@ func TestCommandsOfAnArchivedCampaignAreToldSo(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)
 	order := func(context.Context, pgx.Tx) (journal.Decision, error) {
-		return journal.Decision{Events: []journal.Event{{Type: "ordered"}, {Type: "confirmed"}}}, nil
+		return journal.Decision{Events: []event.Event{{Type: "ordered"}, {Type: "confirmed"}}}, nil
 	}
 	c := journal.Command{CampaignID: "oak", ID: uuid.New()}
 	out, err := c.Do(t.Context(), s.Pool, order)
@@ -29,7 +30,7 @@ func TestCommandsOfAnArchivedCampaignAreToldSo(t *testing.T) {
 	s.archive(closed)
 	other := journal.Command{CampaignID: "oak", ID: uuid.New()}
 	for _, c := range []journal.Command{c, other} {
-		if got, err := c.Do(t.Context(), s.Pool, order); !errors.Is(err, journal.ErrArchived) || got.Places != nil {
+		if got, err := c.Do(t.Context(), s.Pool, order); !errors.Is(err, event.ErrArchived) || got.Places != nil {
 			t.Errorf("%+v, %v", got, err)
 		}
 	}

@@ -7,7 +7,7 @@
 // campaign's last event without its content. It keeps the campaign's head, the object and the hash. Events
 // with tags stay as stubs too, so that conditions see them.
 //
-// Appends to an archived campaign return [journal.ErrArchived]; [Ask] has workers bring it back.
+// Appends to an archived campaign return [event.ErrArchived]; [Ask] has workers bring it back.
 // Rebuilds, verifications, publishers, exports and looks at the past read through a [Reader]; without one
 // they are refused.
 //

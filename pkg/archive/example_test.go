@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/pkg/archive"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
@@ -16,13 +17,13 @@ var errLater = errors.New("the campaign is on its way back")
 
 // An append to an archived campaign asks for it. Its own transaction is lost, so the request comes after.
 func ExampleAsk() {
-	add := func(ctx context.Context, pool *pgxpool.Pool, campaign string, e journal.Event) error {
+	add := func(ctx context.Context, pool *pgxpool.Pool, campaign string, e event.Event) error {
 		once := func(tx pgx.Tx) error {
 			_, err := journal.Append(ctx, tx, campaign, journal.Any, e)
 			return err
 		}
 		err := pgx.BeginFunc(ctx, pool, once)
-		if !errors.Is(err, journal.ErrArchived) {
+		if !errors.Is(err, event.ErrArchived) {
 			return err
 		}
 		archived, err := archive.Ask(ctx, pool, campaign)

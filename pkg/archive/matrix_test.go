@@ -19,6 +19,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/ledger"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/pkg/archive"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
@@ -150,7 +151,7 @@ type look struct {
 	sent             []ledger.Sent
 }
 
-func (s *shop) look(db journal.Querier) (l look) {
+func (s *shop) look(db event.Querier) (l look) {
 	s.t.Helper()
 	for e, err := range journal.ReadAll(s.t.Context(), db, 0) {
 		if err != nil {
@@ -206,26 +207,26 @@ func (s *shop) see(want look) {
 // archived has to be brought back first.
 func (s *shop) decides() {
 	s.t.Helper()
-	for name, q := range map[string]journal.Query{
-		"a type that is first": journal.Types("first"),
-		"a type that is last":  journal.Types("last", "never"),
-		"a type of many":       journal.Types("campaign_closed"),
-		"a tag that is first":  journal.Tagged([]string{"early"}),
-		"a tag that is last":   journal.Tagged([]string{"late"}, "closed_late"),
+	for name, q := range map[string]event.Query{
+		"a type that is first": event.Types("first"),
+		"a type that is last":  event.Types("last", "never"),
+		"a type of many":       event.Types("campaign_closed"),
+		"a tag that is first":  event.Tagged([]string{"early"}),
+		"a tag that is last":   event.Tagged([]string{"late"}, "closed_late"),
 	} {
 		err := s.append(func(ctx context.Context, tx pgx.Tx) error {
-			_, err := journal.AppendIf(ctx, tx, []journal.Event{{CampaignID: "another", Type: "decided"}},
+			_, err := journal.AppendIf(ctx, tx, []event.Event{{CampaignID: "another", Type: "decided"}},
 				journal.Condition{FailIfMatch: q})
 			return err
 		}, pgx.TxOptions{})
-		if !errors.Is(err, journal.ErrConditionFailed) && !errors.Is(err, journal.ErrArchived) {
+		if !errors.Is(err, journal.ErrConditionFailed) && !errors.Is(err, event.ErrArchived) {
 			s.t.Errorf("an append on the condition that there is no event of %s: %v", name, err)
 		}
 	}
 }
 
 // publishes has a new publisher send all events.
-func (s *shop) publishes(reader journal.Archive, n int) {
+func (s *shop) publishes(reader event.Archive, n int) {
 	s.t.Helper()
 	sink := &sink{campaigns: map[string][]int64{}}
 	relay, err := publisher.New(publisher.Config{
@@ -307,8 +308,8 @@ func TestARepeatedAppendIsKnownWhateverWasDoneToItsEvents(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newShop(t)
-			one := journal.Event{ID: uuid.New(), Type: "ordered", Payload: []byte(`{"name": "ann"}`), Tags: []string{"who=ann"}}
-			two := journal.Event{ID: uuid.New(), Type: "paid", Payload: []byte(`{"name": "ann"}`)}
+			one := event.Event{ID: uuid.New(), Type: "ordered", Payload: []byte(`{"name": "ann"}`), Tags: []string{"who=ann"}}
+			two := event.Event{ID: uuid.New(), Type: "paid", Payload: []byte(`{"name": "ann"}`)}
 			do := func(ctx context.Context, tx pgx.Tx) error {
 				got, err := journal.Append(ctx, tx, "oak", journal.Any, one, two)
 				if err == nil && (len(got) != 2 || got[1].Seq != 2) {
@@ -321,7 +322,7 @@ func TestARepeatedAppendIsKnownWhateverWasDoneToItsEvents(t *testing.T) {
 			}
 			act(s)
 			err := s.append(do, pgx.TxOptions{})
-			if name == "archived" != errors.Is(err, journal.ErrArchived) || name != "archived" && err != nil {
+			if name == "archived" != errors.Is(err, event.ErrArchived) || name != "archived" && err != nil {
 				t.Errorf("the repeated append: %v", err)
 			}
 			if n := s.value(`SELECT count(*) FROM tidemark.journal WHERE event_type <> 'events_erased'`); n > "2" {

@@ -16,7 +16,8 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/tidemark-go/tidemark/internal/store/feed"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/internal/text"
+	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
 // ErrObject is returned for an object that is missing or was changed. The text names it.
@@ -38,7 +39,7 @@ type line struct {
 	ID            uuid.UUID       `json:"id"`
 	Type          string          `json:"type"`
 	Version       int             `json:"version"`
-	Intent        journal.Intent  `json:"intent"`
+	Intent        event.Intent    `json:"intent"`
 	AggregateType string          `json:"aggregate_type"`
 	AggregateID   string          `json:"aggregate_id"`
 	Actor         string          `json:"actor"`
@@ -62,12 +63,12 @@ func compress(lines []byte) (name string, content []byte) {
 }
 
 // load reads an object and checks its size and hash.
-func load(ctx context.Context, store Store, s feed.Stub) (*object, error) {
+func load(ctx context.Context, store Store, s event.Stub) (*object, error) {
 	return loadOr(ctx, store, s, "put it back, from a copy of the archive")
 }
 
 // loadOr is load with the remedy for an object that is missing or was changed.
-func loadOr(ctx context.Context, store Store, s feed.Stub, remedy string) (*object, error) {
+func loadOr(ctx context.Context, store Store, s event.Stub, remedy string) (*object, error) {
 	name, hash := s.Object, s.SHA256
 	if s.Bytes < 1 || s.Bytes > MostBytes {
 		return nil, fmt.Errorf("%w: %s has %d bytes in the manifest, the limit is %d", ErrObject, name, s.Bytes, MostBytes)
@@ -156,12 +157,12 @@ func (o *object) events(ids []string) (n int64) {
 }
 
 // read visits the events of a campaign after a seq, up to another, until visit returns false.
-func (o *object) read(campaign string, after, until int64, visit func(*journal.Event) bool) error {
+func (o *object) read(campaign string, after, until int64, visit func(*event.Event) bool) error {
 	for rest := o.lines[campaign]; len(rest) > 0; {
 		end := bytes.IndexByte(rest, '\n') + 1
 		var l line
 		if err := json.Unmarshal(rest[:end], &l); err != nil {
-			return fmt.Errorf("%w: %s: an event of campaign %s: %w", ErrObject, o.name, feed.Shortened(campaign), err)
+			return fmt.Errorf("%w: %s: an event of campaign %s: %w", ErrObject, o.name, text.Shortened(campaign), err)
 		}
 		rest = rest[end:]
 		if l.Seq <= after {
@@ -177,8 +178,8 @@ func (o *object) read(campaign string, after, until int64, visit func(*journal.E
 	return nil
 }
 
-func (l *line) event() *journal.Event {
-	e := &journal.Event{
+func (l *line) event() *event.Event {
+	e := &event.Event{
 		ID: l.ID, Type: l.Type, Version: l.Version, Intent: l.Intent, AggregateType: l.AggregateType,
 		AggregateID: l.AggregateID, Actor: l.Actor, Tags: l.Tags, Payload: l.Payload, Metadata: l.Metadata,
 		OccurredAt: l.OccurredAt.Local(), CampaignID: l.CampaignID, Seq: l.Seq, Position: l.Position,
@@ -187,6 +188,6 @@ func (l *line) event() *journal.Event {
 	if string(l.Metadata) == "null" {
 		e.Metadata = nil
 	}
-	feed.NewDecoded(e)
+	feed.ForgetDecoded(e)
 	return e
 }

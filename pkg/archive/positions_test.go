@@ -22,23 +22,23 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/pkg/archive"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
 // text has all that a reader sees of an event.
-func text(e *journal.Event) string {
+func text(e *event.Event) string {
 	return fmt.Sprintf("%s %d %d %s %s %d %s %s %s %s %v %s %s %s %s", e.CampaignID, e.Seq, e.Position, e.ID, e.Type, e.Version,
 		e.Intent, e.AggregateType, e.AggregateID, e.Actor, e.Tags, e.Payload, e.Metadata, e.OccurredAt, e.RecordedAt)
 }
 
 // all reads the journal by position in windows of up to so many events.
-func (s *shop) all(db journal.Querier, after int64, window func() int) (events []string, err error) {
+func (s *shop) all(db event.Querier, after int64, window func() int) (events []string, err error) {
 	floor, err := feed.Floor(s.t.Context(), s.Pool)
 	for err == nil && after < floor {
-		var page []journal.Event
-		w := feed.Window{After: after, Floor: floor, Events: window(), Bytes: 4 << 20, Small: rand.IntN(2) == 0}
+		var page []event.Event
+		w := event.Window{After: after, Floor: floor, Events: window(), Bytes: 4 << 20, Small: rand.IntN(2) == 0}
 		if page, after, err = feed.ReadWindow(s.t.Context(), db, w); err == nil && len(page) == 0 && after < floor {
 			err = fmt.Errorf("no events up to %d, before the floor", after)
 		}
@@ -99,7 +99,7 @@ func TestEventsAreReadByPositionThroughTheArchiveAsBefore(t *testing.T) {
 			t.Fatalf("at %d: %s, %v", position, text(&e), err)
 		}
 	}
-	if _, err := feed.At(t.Context(), db, math.MaxInt32); !errors.Is(err, journal.ErrNotFound) {
+	if _, err := feed.At(t.Context(), db, math.MaxInt32); !errors.Is(err, event.ErrNotFound) {
 		t.Errorf("at a place without an event: %v", err)
 	}
 }
@@ -124,7 +124,7 @@ func TestOfAnEventInTwoObjectsTheLastCounts(t *testing.T) {
 	if done := s.archive(archive.Request{Campaigns: []string{"c001"}, By: "anna", Reason: "again"}); done.Campaigns != 1 {
 		t.Fatalf("archived %+v", done)
 	}
-	for name, db := range map[string]journal.Querier{
+	for name, db := range map[string]event.Querier{
 		"the reader of before": db, "a new one": archive.NewReader(s.store, 0).Reading(s.Pool),
 	} {
 		if got, err := s.all(db, 0, some); err != nil || !slices.Equal(got, want) {
@@ -161,7 +161,7 @@ func TestNoEventIsMissedWhileCampaignsAreArchivedAndRestored(t *testing.T) {
 		return nil
 	})
 	for range 40 {
-		if got, err := s.all(db, 0, some); !errors.Is(err, journal.ErrArchived) && (err != nil || !slices.Equal(got, want)) {
+		if got, err := s.all(db, 0, some); !errors.Is(err, event.ErrArchived) && (err != nil || !slices.Equal(got, want)) {
 			t.Errorf("%d events, want %d, %v", len(got), len(want), err)
 			break
 		}
@@ -182,7 +182,7 @@ func TestAReadByPositionNamesAnObjectThatIsMissing(t *testing.T) {
 		t.Fatal(err)
 	}
 	db := archive.NewReader(s.store, 0).Reading(s.Pool)
-	if got, err := s.all(db, 0, some); !errors.Is(err, archive.ErrObject) || !errors.Is(err, journal.ErrArchived) ||
+	if got, err := s.all(db, 0, some); !errors.Is(err, archive.ErrObject) || !errors.Is(err, event.ErrArchived) ||
 		!strings.Contains(err.Error(), object) || len(got) > 0 {
 		t.Errorf("%d events, %v", len(got), err)
 	}

@@ -12,7 +12,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/rows"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
 // Reader reads archived events for those who read the journal. It keeps the objects used last in memory.
@@ -39,13 +39,13 @@ func NewReader(store Store, bytes int64) *Reader {
 }
 
 // Reading returns db with reads of campaigns and by position that find archived events too.
-func (r *Reader) Reading(db journal.Querier) journal.Querier {
+func (r *Reader) Reading(db event.Querier) event.Querier {
 	return feed.Through{Querier: db, Archive: r}
 }
 
-// Read implements [journal.Archive]. Errors: [ErrObject], those of the store.
+// Read implements [event.Archive]. Errors: [ErrObject], those of the store.
 func (r *Reader) Read(
-	ctx context.Context, s journal.Stub, after, until int64, visit func(*journal.Event) bool,
+	ctx context.Context, s event.Stub, after, until int64, visit func(*event.Event) bool,
 ) error {
 	o, err := r.object(ctx, s)
 	if err != nil {
@@ -57,9 +57,9 @@ func (r *Reader) Read(
 // Search visits the lines of each object that may have events of some types, an object at a time. Lines
 // of campaigns that were restored are among them. Errors: [ErrObject]; those of store, database and visit.
 func Search(
-	ctx context.Context, db journal.Querier, store Store, types []string, visit func(object string, lines []byte) error,
+	ctx context.Context, db event.Querier, store Store, types []string, visit func(object string, lines []byte) error,
 ) error {
-	objects, err := rows.All(ctx, db, pgx.RowToStructByPos[feed.Stub], "list objects", queryObjects, nil, types)
+	objects, err := rows.All(ctx, db, pgx.RowToStructByPos[event.Stub], "list objects", queryObjects, nil, types)
 	for _, m := range objects {
 		var o *object
 		if o, err = load(ctx, store, m); err == nil {
@@ -73,7 +73,7 @@ func Search(
 }
 
 // object returns an object. Several readers share one load, which ends with the context of its first.
-func (r *Reader) object(ctx context.Context, s feed.Stub) (*object, error) {
+func (r *Reader) object(ctx context.Context, s event.Stub) (*object, error) {
 	for {
 		if o := r.inMemory(s.Object, s.SHA256); o != nil {
 			return o, nil

@@ -11,9 +11,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/rows"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
 // RestoreRequest says what to restore: campaigns, all of some objects, or everything.
@@ -80,13 +79,13 @@ func Restore(ctx context.Context, db DB, store Store, r RestoreRequest) (_ Repor
 
 // wanted is an object, and the campaigns to restore of it; none: all.
 type wanted struct {
-	object feed.Stub
+	object event.Stub
 	ids    []string
 }
 
 func (r RestoreRequest) objects(ctx context.Context, db DB, done *tally) (all []wanted, err error) {
 	if len(r.Campaigns) == 0 {
-		objects, err := rows.All(ctx, db, pgx.RowToStructByPos[feed.Stub], "list objects", queryObjects, r.Objects, nil)
+		objects, err := rows.All(ctx, db, pgx.RowToStructByPos[event.Stub], "list objects", queryObjects, r.Objects, nil)
 		for _, o := range objects {
 			all = append(all, wanted{object: o})
 		}
@@ -97,8 +96,8 @@ func (r RestoreRequest) objects(ctx context.Context, db DB, done *tally) (all []
 		}
 		return all, err
 	}
-	marks, err := rows.All(ctx, db, pgx.RowToStructByPos[feed.Stub], "find archived campaigns", queryMarks, r.Campaigns)
-	slices.SortFunc(marks, func(a, b feed.Stub) int {
+	marks, err := rows.All(ctx, db, pgx.RowToStructByPos[event.Stub], "find archived campaigns", queryMarks, r.Campaigns)
+	slices.SortFunc(marks, func(a, b event.Stub) int {
 		return cmp.Or(strings.Compare(a.Object, b.Object), strings.Compare(a.CampaignID, b.CampaignID))
 	})
 	for _, m := range slices.Compact(marks) {
@@ -116,7 +115,7 @@ func (r RestoreRequest) objects(ctx context.Context, db DB, done *tally) (all []
 
 // restore brings back campaigns of an object. Unless they were named, those restored before are passed over.
 func (r RestoreRequest) restore(ctx context.Context, db DB, o *object, ids []string, done *tally) error {
-	marks, err := rows.All(ctx, db, pgx.RowToStructByPos[feed.Stub], "", queryMarks, ids)
+	marks, err := rows.All(ctx, db, pgx.RowToStructByPos[event.Stub], "", queryMarks, ids)
 	if err != nil {
 		return err
 	}
@@ -144,10 +143,10 @@ func (r RestoreRequest) restore(ctx context.Context, db DB, o *object, ids []str
 	return nil
 }
 
-// Ask asks workers to bring a campaign back, after an append to it has returned [journal.ErrArchived]. It
+// Ask asks workers to bring a campaign back, after an append to it has returned [event.ErrArchived]. It
 // reports whether the campaign is archived still: if not, append again. You may call it any number of
 // times, in a transaction that commits. Errors: no worker brings campaigns back, or 1,000 are asked for
 // already (SQLSTATE TM015); those of the database. Other drivers call tidemark.ask_restore.
-func Ask(ctx context.Context, db journal.Querier, campaignID string) (archived bool, err error) {
+func Ask(ctx context.Context, db event.Querier, campaignID string) (archived bool, err error) {
 	return rows.One(ctx, db, pgx.RowTo[bool], "ask for an archived campaign", queryAsk, campaignID)
 }

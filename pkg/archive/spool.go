@@ -16,9 +16,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/rows"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
 const (
@@ -61,10 +60,10 @@ type record struct {
 
 func bucketOf(position int64) int64 { return (position - 1) / bucketPositions }
 
-// ReadPositions implements [feed.Positions].
+// ReadPositions implements [event.Positions].
 func (r *Reader) ReadPositions(
-	ctx context.Context, db journal.Querier, mark int64, w feed.Window,
-) (events []journal.Event, until, known int64, err error) {
+	ctx context.Context, db event.Querier, mark int64, w event.Window,
+) (events []event.Event, until, known int64, err error) {
 	select {
 	case r.spooling <- struct{}{}:
 		defer func() { <-r.spooling }()
@@ -124,7 +123,7 @@ func (s *spool) drop() {
 
 // gather files the events of the objects that a bucket's events may be in. An interrupted call is
 // continued by the next.
-func (s *spool) gather(ctx context.Context, db journal.Querier, store Store, bucket int64) (err error) {
+func (s *spool) gather(ctx context.Context, db event.Querier, store Store, bucket int64) (err error) {
 	type archived struct {
 		Mark           int64
 		Instance       string
@@ -153,7 +152,7 @@ func (s *spool) gather(ctx context.Context, db journal.Querier, store Store, buc
 		if a.Object == "" || s.has[a.Object+a.SHA256] {
 			continue
 		}
-		o, err := load(ctx, store, feed.Stub{Object: a.Object, SHA256: a.SHA256, Bytes: a.Bytes})
+		o, err := load(ctx, store, event.Stub{Object: a.Object, SHA256: a.SHA256, Bytes: a.Bytes})
 		if err == nil {
 			err = s.add(o, a.Rank)
 		}

@@ -21,6 +21,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/lease"
 	"github.com/tidemark-go/tidemark/pkg/archive"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/pkg/projector/sqlfile"
@@ -42,7 +43,7 @@ func projections(t *testing.T) []projector.Projection {
 		Name: "orders", Version: 1,
 		Tables: `CREATE TABLE orders (campaign_id text, seq bigint, position bigint, n int, PRIMARY KEY (campaign_id, seq))`,
 	})
-	projector.On(orders, "ordered", func(_ context.Context, g *projector.Group, e journal.Event, o order) error {
+	projector.On(orders, "ordered", func(_ context.Context, g *projector.Group, e event.Event, o order) error {
 		g.Queue(`INSERT INTO orders VALUES ($1, $2, $3, $4)`, e.CampaignID, e.Seq, e.Position, o.N)
 		return nil
 	})
@@ -59,15 +60,15 @@ INSERT INTO closings AS c VALUES (event.campaign_id, event.seq, 0) ON CONFLICT (
 	}
 	totals := projector.NewDocument(projector.Document[sums]{
 		Name: "totals", Version: 1, Types: []string{"ordered"}, Scope: projector.ScopeJournal, Partitions: 2,
-		Key: func(e journal.Event) (string, error) { return string(e.Payload), nil },
-		Fold: func(doc *sums, _ journal.Event) error {
+		Key: func(e event.Event) (string, error) { return string(e.Payload), nil },
+		Fold: func(doc *sums, _ event.Event) error {
 			doc.N++
 			return nil
 		},
 	})
 	return append(files, orders, totals, projector.NewDocument(projector.Document[sums]{
-		Name: "shops", Version: 1, Types: []string{"ordered"}, Fold: func(doc *sums, e journal.Event) error {
-			o, err := journal.Decode[order](e)
+		Name: "shops", Version: 1, Types: []string{"ordered"}, Fold: func(doc *sums, e event.Event) error {
+			o, err := event.Decode[order](e)
 			doc.N, doc.All = doc.N+1, append(doc.All, o.N)
 			return err
 		},
@@ -79,14 +80,14 @@ func late() projector.Projection {
 	late := projector.NewHandlers(projector.Spec{
 		Name: "late", Version: 1, Tables: `CREATE TABLE late (campaign_id text, seq bigint, n int, PRIMARY KEY (campaign_id, seq))`,
 	})
-	projector.On(late, "ordered", func(_ context.Context, g *projector.Group, e journal.Event, o order) error {
+	projector.On(late, "ordered", func(_ context.Context, g *projector.Group, e event.Event, o order) error {
 		g.Queue(`INSERT INTO late VALUES ($1, $2, $3)`, e.CampaignID, e.Seq, o.N)
 		return nil
 	})
 	return late
 }
 
-func (s *shop) projector(group string, through journal.Archive, projections ...projector.Projection) *projector.Projector {
+func (s *shop) projector(group string, through event.Archive, projections ...projector.Projection) *projector.Projector {
 	s.t.Helper()
 	p, err := projector.New(projector.Config{
 		Pool: s.Pool, Projections: projections, ConsumerGroup: group, Archive: through, NoListen: true,
@@ -239,7 +240,7 @@ func TestEventsAreExportedThroughTheArchiveAsBefore(t *testing.T) {
 	s.closeCampaigns(700, "long")
 	s.exec(`SELECT tidemark.append('oak', '[{"type": "ordered", "tags": ["a"], "payload": {"n": 0.10}}, {"type": "ordered", "actor": "eve"},
 		{"type": "campaign_closed", "metadata": {"x": null}}]')`)
-	text := func(db journal.Querier, campaign string) (string, error) {
+	text := func(db event.Querier, campaign string) (string, error) {
 		var out strings.Builder
 		_, err := ndjson.Export(t.Context(), db, &out, ndjson.ExportConfig{CampaignID: campaign})
 		return out.String(), err
@@ -279,10 +280,10 @@ func TestEventsAreExportedThroughTheArchiveAsBefore(t *testing.T) {
 	if e, err := journal.Find(t.Context(), db, "oak", second.ID); err != nil || e.Seq != 2 {
 		t.Errorf("found %+v, %v", e, err)
 	}
-	if _, err := journal.Get(t.Context(), db, "oak", 4); !errors.Is(err, journal.ErrNotFound) {
+	if _, err := journal.Get(t.Context(), db, "oak", 4); !errors.Is(err, event.ErrNotFound) {
 		t.Errorf("event 4: %v", err)
 	}
-	if events, err := journal.Read(t.Context(), db, journal.Tagged([]string{"a"}), 0, 10); err != nil || len(events) != 1 ||
+	if events, err := journal.Read(t.Context(), db, event.Tagged([]string{"a"}), 0, 10); err != nil || len(events) != 1 ||
 		string(events[0].Payload) != `{"n": 0.10}` {
 		t.Errorf("events with the tag: %+v, %v", events, err)
 	}
@@ -293,24 +294,24 @@ func TestEventsAreExportedThroughTheArchiveAsBefore(t *testing.T) {
 		"the last event":     second2(journal.Last(t.Context(), s.Pool, "oak")),
 		"an export":          second2(text(s.Pool, "oak")),
 		"an export of all":   second2(text(s.Pool, "")),
-		"a query of a type":  second2(journal.Read(t.Context(), db, journal.Types("ordered"), 0, 10)),
-		"a query of all":     second2(journal.Read(t.Context(), db, journal.Query{}, 0, 10)),
+		"a query of a type":  second2(journal.Read(t.Context(), db, event.Types("ordered"), 0, 10)),
+		"a query of all":     second2(journal.Read(t.Context(), db, event.Query{}, 0, 10)),
 		"a position by time": second2(journal.PositionAt(t.Context(), s.Pool, time.Now().Add(-time.Hour))),
 	} {
-		if !errors.Is(err, journal.ErrArchived) || !strings.Contains(err.Error(), "events-") {
+		if !errors.Is(err, event.ErrArchived) || !strings.Contains(err.Error(), "events-") {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
 	if err := s.append(func(ctx context.Context, tx pgx.Tx) error {
-		_, _, err := journal.Decide(ctx, tx, journal.Tagged([]string{"a"}), func(n *int, _ journal.Event) error {
+		_, _, err := journal.Decide(ctx, tx, event.Tagged([]string{"a"}), func(n *int, _ event.Event) error {
 			*n++
 			return nil
 		})
 		return err
-	}, pgx.TxOptions{}); !errors.Is(err, journal.ErrArchived) {
+	}, pgx.TxOptions{}); !errors.Is(err, event.ErrArchived) {
 		t.Errorf("a decision about the tag: %v", err)
 	}
-	if events, err := journal.Read(t.Context(), s.Pool, journal.Types("never"), 0, 10); err != nil || len(events) != 0 {
+	if events, err := journal.Read(t.Context(), s.Pool, event.Types("never"), 0, 10); err != nil || len(events) != 0 {
 		t.Errorf("a query of a type that is not archived: %v, %v", events, err)
 	}
 }
@@ -347,7 +348,7 @@ func TestAnObjectThatIsMissingOrChangedIsNamed(t *testing.T) {
 			before := s.value(`SELECT string_agg(j::text, ' ' ORDER BY seq) FROM tidemark.journal j WHERE campaign_id = 'oak'`)
 			reader := archive.NewReader(s.store, 0)
 			if _, err := ndjson.Export(t.Context(), reader.Reading(s.Pool), io.Discard, ndjson.ExportConfig{CampaignID: "oak"}); !errors.Is(
-				err, archive.ErrObject) || !errors.Is(err, journal.ErrArchived) || !strings.Contains(err.Error(), object) {
+				err, archive.ErrObject) || !errors.Is(err, event.ErrArchived) || !strings.Contains(err.Error(), object) {
 				t.Errorf("export: %v", err)
 			}
 			done, err := archive.Restore(t.Context(), s.Pool, s.store, archive.RestoreRequest{All: true})

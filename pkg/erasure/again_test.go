@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/pkg/erasure"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
@@ -41,9 +42,9 @@ func TestAFieldThatIsDeclaredPersonalLaterIsErased(t *testing.T) {
 					}
 					if err := pgx.BeginFunc(t.Context(), s.Pool, func(tx pgx.Tx) error {
 						_, err := journal.New(s.catalogue).Append(t.Context(), tx, "oak", journal.Any,
-							journal.Event{Type: "called", Payload: []byte(`{"who": "ann@example.com", "name": "Ann Example",
+							event.Event{Type: "called", Payload: []byte(`{"who": "ann@example.com", "name": "Ann Example",
 								"phone": "+49 30 1234567", "minutes": 7}`)},
-							journal.Event{Type: "called", Payload: []byte(`{"who": "bob@example.com", "phone": "+49 30 7654321"}`)})
+							event.Event{Type: "called", Payload: []byte(`{"who": "bob@example.com", "phone": "+49 30 7654321"}`)})
 						return err
 					}); err != nil {
 						t.Fatal(err)

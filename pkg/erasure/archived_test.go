@@ -14,6 +14,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/pkg/archive"
 	"github.com/tidemark-go/tidemark/pkg/erasure"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/test/support/tally"
 )
@@ -204,7 +205,7 @@ func TestWithoutTheArchiveAnErasureOfArchivedEventsIsRefused(t *testing.T) {
 		{Campaign: "oak"}, {Subjects: []string{"customer=" + planted("ann")}}, {Subjects: []string{planted("ann")}},
 	} {
 		r.By, r.Reason, r.Catalogue = "anna", "a request", s.catalogue
-		for store, want := range map[archive.Store]error{nil: journal.ErrArchived, broken: archive.ErrObject} {
+		for store, want := range map[archive.Store]error{nil: event.ErrArchived, broken: archive.ErrObject} {
 			r.Archive = store
 			_, err := erasure.Erase(t.Context(), s.Pool, r)
 			if !errors.Is(err, want) || !strings.Contains(err.Error(), object) {

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/pkg/erasure"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
@@ -26,7 +27,7 @@ func TestACommandIsKnownAfterAnErasure(t *testing.T) {
 			s := shopOf(t, payments)
 			c := journal.Command{CampaignID: "shop", ID: uuid.New(), Content: []byte("Planted Ann"), Journal: journal.New(s.catalogue)}
 			pay := func(context.Context, pgx.Tx) (journal.Decision, error) {
-				return journal.Decision{Events: []journal.Event{
+				return journal.Decision{Events: []event.Event{
 					{Type: "paid", Payload: json.RawMessage(`{"amount": 1, "customer": {"id": "c-17", "name": "Planted Ann"}}`)},
 				}}, nil
 			}

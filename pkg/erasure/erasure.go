@@ -17,6 +17,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/rows"
 	"github.com/tidemark-go/tidemark/pkg/archive"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
@@ -125,7 +126,7 @@ type run struct {
 }
 
 // Count returns what [Erase] would take. It changes nothing.
-func Count(ctx context.Context, db journal.Querier, r Request) (found Found, err error) {
+func Count(ctx context.Context, db event.Querier, r Request) (found Found, err error) {
 	defer rows.Explain(&err, "count an erasure")
 	e, err := r.run()
 	if err != nil {
@@ -160,7 +161,7 @@ func Count(ctx context.Context, db journal.Querier, r Request) (found Found, err
 // are done; [Verify] tells whether the read models are. Each campaign is locked for the time of a few
 // hundred events, as by an append. Errors: [ErrNothing], [ErrConflict]; a [HeldError] while another call
 // carries out the same request; a [PartialError] once something is erased: the same request, also of another
-// operator, continues it. Before that, [journal.ErrArchived] without an archive, [archive.ErrObject], and
+// operator, continues it. Before that, [event.ErrArchived] without an archive, [archive.ErrObject], and
 // those of archive and database.
 func Erase(ctx context.Context, db DB, r Request) (_ *Certificate, err error) {
 	defer rows.Explain(&err, "erase")

@@ -16,6 +16,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/pkg/erasure"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
@@ -66,8 +67,8 @@ func planted(customer string) string { return "planted-" + customer }
 
 // projections are read models of all kinds. Events of customers with "failing" in their name fail in documents.
 func projections() []projector.Projection {
-	fold := func(doc *sums, e journal.Event) error {
-		o, err := journal.Decode[order](e)
+	fold := func(doc *sums, e event.Event) error {
+		o, err := event.Decode[order](e)
 		if err == nil && strings.Contains(o.Customer, "failing") {
 			err = fmt.Errorf("%s cannot order", o.Customer)
 		}
@@ -81,7 +82,7 @@ func projections() []projector.Projection {
 		Name: "orders", Version: 1,
 		Tables: `CREATE TABLE orders (campaign_id text, seq bigint, customer text, amount int, PRIMARY KEY (campaign_id, seq))`,
 	})
-	projector.On(orders, "ordered", func(_ context.Context, g *projector.Group, e journal.Event, o order) error {
+	projector.On(orders, "ordered", func(_ context.Context, g *projector.Group, e event.Event, o order) error {
 		g.Queue(`INSERT INTO orders VALUES ($1, $2, $3, $4)`, e.CampaignID, e.Seq, o.Customer, o.Amount)
 		return nil
 	})
@@ -89,7 +90,7 @@ func projections() []projector.Projection {
 		Name: "log", Version: 1, Scope: projector.ScopeJournal,
 		Tables: `CREATE TABLE log (position bigint PRIMARY KEY, customer text)`,
 	})
-	projector.On(log, "ordered", func(_ context.Context, g *projector.Group, e journal.Event, o order) error {
+	projector.On(log, "ordered", func(_ context.Context, g *projector.Group, e event.Event, o order) error {
 		g.Queue(`INSERT INTO log VALUES ($1, $2)`, e.Position, o.Customer)
 		return nil
 	})
@@ -99,8 +100,8 @@ func projections() []projector.Projection {
 		}),
 		projector.NewDocument(projector.Document[sums]{
 			Name: "customers", Version: 1, Types: []string{"ordered"}, Scope: projector.ScopeJournal, Partitions: 2, Fold: fold,
-			Key: func(e journal.Event) (string, error) {
-				o, err := journal.Decode[order](e)
+			Key: func(e event.Event) (string, error) {
+				o, err := event.Decode[order](e)
 				return o.Customer, err
 			},
 		}),
@@ -143,7 +144,7 @@ func (s *shop) order(campaign, customer string, amount int) {
 	if amount%2 == 1 {
 		name = "name"
 	}
-	e := journal.Event{
+	e := event.Event{
 		Type: "ordered", Version: 2 - amount%2, Actor: text, AggregateID: text, Tags: []string{"customer=" + text},
 		Payload:  fmt.Appendf(nil, `{%q: %q, "email": "%s@example.com", "amount": %d}`, name, text, text, amount),
 		Metadata: fmt.Appendf(nil, `{"by": %q}`, text),
@@ -232,7 +233,7 @@ func (s *shop) fill() {
 	})
 	if err := pgx.BeginFunc(s.t.Context(), s.Pool, func(tx pgx.Tx) error {
 		_, err := journal.AppendAt(s.t.Context(), tx, "shop1", time.Now().Add(time.Hour),
-			journal.Event{Type: "reminded", Payload: []byte(`{"text": "planted-reminder"}`)})
+			event.Event{Type: "reminded", Payload: []byte(`{"text": "planted-reminder"}`)})
 		return err
 	}); err != nil {
 		s.t.Fatal(err)

@@ -11,14 +11,14 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/store/rows"
 	"github.com/tidemark-go/tidemark/pkg/archive"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
 // counts are the events of a campaign in the journal, those in the archive, and those in the journal that
 // are not erased.
 type counts struct{ All, Archived, Left int64 }
 
-func (e *run) countCampaign(ctx context.Context, db journal.Querier, scheduled int64) (n counts, err error) {
+func (e *run) countCampaign(ctx context.Context, db event.Querier, scheduled int64) (n counts, err error) {
 	n, err = rows.One(ctx, db, pgx.RowToStructByPos[counts], "", queryCount, e.Campaign, e.personal.encoded())
 	if err == nil && n.All == 0 && scheduled == 0 {
 		err = fmt.Errorf("%w: campaign %q has no events", ErrNothing, e.Campaign)
@@ -30,7 +30,7 @@ func (e *run) countCampaign(ctx context.Context, db journal.Querier, scheduled i
 const mostTags = 1000
 
 // tags adds tags of events of a campaign: those with seqs, or all if that is nil.
-func (f *Found) tags(ctx context.Context, db journal.Querier, e *run, campaign string, seqs []int64) error {
+func (f *Found) tags(ctx context.Context, db event.Querier, e *run, campaign string, seqs []int64) error {
 	if e.personal != nil || len(f.Tags) >= mostTags {
 		return nil
 	}
@@ -75,7 +75,7 @@ func (e *run) restore(ctx context.Context, objects []string) error {
 }
 
 func refuse(object string) error {
-	return fmt.Errorf("%w in %s: set TIDEMARK_ARCHIVE_URL, or Request.Archive, to bring it back", journal.ErrArchived,
+	return fmt.Errorf("%w in %s: set TIDEMARK_ARCHIVE_URL, or Request.Archive, to bring it back", event.ErrArchived,
 		object)
 }
 
@@ -95,7 +95,7 @@ func (e *run) unknown() (unknown []string) {
 // find reads the ids of the subjects' keys, and visits their events, campaign by campaign of a window of
 // positions.
 func (e *run) find(
-	ctx context.Context, db journal.Querier, visit func(ctx context.Context, campaign string, seqs []int64) error,
+	ctx context.Context, db event.Querier, visit func(ctx context.Context, campaign string, seqs []int64) error,
 ) error {
 	last, err := rows.One(ctx, db, pgx.RowTo[int64], "", queryLast)
 	if err != nil {
@@ -162,7 +162,7 @@ func (e *run) find(
 }
 
 // search visits the objects of the archive that may have events of types.
-func (e *run) search(ctx context.Context, db journal.Querier, types []string, visit func(string, []byte) error) error {
+func (e *run) search(ctx context.Context, db event.Querier, types []string, visit func(string, []byte) error) error {
 	if e.Archive != nil {
 		return archive.Search(ctx, db, e.Archive, types, visit)
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/internal/store/rows"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
 // Record is what the database keeps of an erasure.
@@ -24,6 +24,6 @@ type Record struct {
 }
 
 // List returns up to limit erasures before one with an id (0: from the newest on), newest first.
-func List(ctx context.Context, db journal.Querier, before int64, limit int) ([]Record, error) {
+func List(ctx context.Context, db event.Querier, before int64, limit int) ([]Record, error) {
 	return rows.All(ctx, db, pgx.RowToStructByPos[Record], "list erasures", queryList, before, limit)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/pkg/erasure"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -24,7 +25,7 @@ func shopOf(t *testing.T, catalogue string) *shop {
 	return &shop{Pool: pgtest.New(t), t: t, catalogue: c}
 }
 
-func (s *shop) append(campaign string, events ...journal.Event) {
+func (s *shop) append(campaign string, events ...event.Event) {
 	s.t.Helper()
 	if err := pgx.BeginFunc(s.t.Context(), s.Pool, func(tx pgx.Tx) error {
 		_, err := journal.New(s.catalogue).Append(s.t.Context(), tx, campaign, journal.Any, events...)
@@ -47,8 +48,8 @@ const payments = `types:
 func TestAnErasureOfPersonalFieldsLeavesWhatOthersNeed(t *testing.T) {
 	t.Parallel()
 	s := shopOf(t, payments)
-	pay := func(version int, payload string, actor, aggregate string) journal.Event {
-		return journal.Event{
+	pay := func(version int, payload string, actor, aggregate string) event.Event {
+		return event.Event{
 			Type: "paid", Version: version, Payload: []byte(payload), Actor: actor, AggregateType: "account", AggregateID: aggregate,
 			Tags:     []string{"sku=tea", "customer=c-17", "city=Oslo", "vip"},
 			Metadata: []byte(`{"ip": "10.0.0.1", "trace": "t1", "by": {"user": "Planted Ann", "of": ["c-17", "web"]}, "c-17": 1}`),
@@ -233,9 +234,9 @@ func TestFormerNamesOfPersonalFieldsAreErased(t *testing.T) {
       3: [{remove: [old]}]
 `)
 	s.append("c",
-		journal.Event{Type: "met", Version: 1, Payload: []byte(`{"handle": "planted-1", "id": "c-17", "note": "planted-n", "left": 1}`)},
-		journal.Event{Type: "met", Version: 2, Payload: []byte(`{"title": "planted-2", "id": "c-17"}`)},
-		journal.Event{Type: "met", Version: 4, Payload: []byte(`{"who": {"name": "planted-4", "id": "c-17"}}`)})
+		event.Event{Type: "met", Version: 1, Payload: []byte(`{"handle": "planted-1", "id": "c-17", "note": "planted-n", "left": 1}`)},
+		event.Event{Type: "met", Version: 2, Payload: []byte(`{"title": "planted-2", "id": "c-17"}`)},
+		event.Event{Type: "met", Version: 4, Payload: []byte(`{"who": {"name": "planted-4", "id": "c-17"}}`)})
 	if c := s.erase(erasure.Request{Subjects: []string{"c-17"}, Personal: true}); c.Events != 3 {
 		t.Errorf("%d events are erased", c.Events)
 	}
@@ -312,7 +313,7 @@ func TestADeletedKeyDoesNotComeBack(t *testing.T) {
 		ALTER TABLE tidemark.keys ENABLE TRIGGER USER`); err != nil { // as a transaction with an old snapshot may
 		t.Fatal(err)
 	}
-	events := []journal.Event{before}
+	events := []event.Event{before}
 	if _, err := s.catalogue.Open(t.Context(), s.Pool, events); err != nil || !events[0].Erased() {
 		t.Errorf("the event opens: %s, %v", events[0].Payload, err)
 	}
@@ -351,7 +352,7 @@ const bookings = `types:
 func TestSubjectsInArraysAreFound(t *testing.T) {
 	t.Parallel()
 	s := shopOf(t, bookings)
-	book := func(payload string) journal.Event { return journal.Event{Type: "booked", Payload: []byte(payload)} }
+	book := func(payload string) event.Event { return event.Event{Type: "booked", Payload: []byte(payload)} }
 	s.append("oak",
 		book(`{"n": 1, "passengers": [{"id": "p-1", "name": "planted-one"}, "x", {"id": "p-2", "name": "planted-two"}]}`),
 		book(`{"n": 2, "passengers": [[{"id": 7, "name": "planted-x"}, {"id": "p-2", "name": "planted-two"}]]}`),

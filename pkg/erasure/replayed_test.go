@@ -11,7 +11,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/pkg/erasure"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
@@ -19,16 +19,16 @@ import (
 func keyed(look func(customer string)) projector.Projection {
 	return projector.NewDocument(projector.Document[sums]{
 		Name: "keyed", Version: 1, Types: []string{"ordered"}, Scope: projector.ScopeJournal, Partitions: 2,
-		Fold: func(doc *sums, e journal.Event) error {
-			o, err := journal.Decode[order](e)
+		Fold: func(doc *sums, e event.Event) error {
+			o, err := event.Decode[order](e)
 			look(o.Customer)
 			if !e.Erased() {
 				doc.Names, doc.Amount = append(doc.Names, o.Customer), doc.Amount+o.Amount
 			}
 			return err
 		},
-		Key: func(e journal.Event) (string, error) {
-			o, err := journal.Decode[order](e)
+		Key: func(e event.Event) (string, error) {
+			o, err := event.Decode[order](e)
 			return o.Customer, err
 		},
 	})

@@ -6,14 +6,14 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/internal/store/rows"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
 // scheduledRows is how many scheduled appends, or operations, one statement reads.
 const scheduledRows = 1000
 
 // countScheduled returns how many scheduled appends an erasure deletes or changes.
-func (e *run) countScheduled(ctx context.Context, db journal.Querier) (n int64, err error) {
+func (e *run) countScheduled(ctx context.Context, db event.Querier) (n int64, err error) {
 	var changed int64
 	for after := new(int64); after != nil && err == nil; {
 		err = rows.Each(ctx, db, []any{&after, &changed}, func() { n += changed }, "look at scheduled appends",

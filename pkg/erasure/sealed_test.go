@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/pkg/erasure"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
@@ -32,7 +33,7 @@ func (s *shop) sealed() *journal.Sealer {
 // subject is one of them.
 func (s *shop) orderSealed(campaign, customer string, amount int) {
 	s.t.Helper()
-	e := journal.Event{Type: "ordered", Version: 2 - amount%2, Payload: fmt.Appendf(nil,
+	e := event.Event{Type: "ordered", Version: 2 - amount%2, Payload: fmt.Appendf(nil,
 		`{%q: %q, "email": "%[2]s@example.com", "amount": %d}`, []string{"customer", "name"}[amount%2], planted(customer), amount)}
 	if err := pgx.BeginFunc(s.t.Context(), s.Pool, func(tx pgx.Tx) error {
 		_, err := journal.New(s.catalogue).Append(s.t.Context(), tx, campaign, journal.Any, e)
@@ -66,7 +67,7 @@ func TestErasingASubjectDeletesItsKeyAndReadModelsForget(t *testing.T) {
 					t.Errorf("%s has the plain text", table)
 				}
 			}
-			stored := map[int64]journal.Event{} // what a backup without keys has
+			stored := map[int64]event.Event{} // what a backup without keys has
 			for e, err := range journal.ReadAll(t.Context(), s.Pool, 0) {
 				if err != nil {
 					t.Fatal(err)
@@ -92,7 +93,7 @@ func TestErasingASubjectDeletesItsKeyAndReadModelsForget(t *testing.T) {
 			}
 			erased := 0
 			for _, e := range stored {
-				events := []journal.Event{e}
+				events := []event.Event{e}
 				if _, err := s.catalogue.Open(t.Context(), s.Pool, events); err != nil {
 					t.Fatal(err)
 				}

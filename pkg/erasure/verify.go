@@ -13,7 +13,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
 	"github.com/tidemark-go/tidemark/internal/store/rows"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
 // isView is the number of pages of a relation that is no table.
@@ -64,7 +64,7 @@ var ErrKey = errors.New("the certificate does not fit")
 //
 // A killed erasure has no certificate: give its number alone, as long as it has not ended. The database then
 // tells the key, to those alone who may erase.
-func Verify(ctx context.Context, db journal.Querier, models DB, c Certificate) (r *Report, err error) {
+func Verify(ctx context.Context, db event.Querier, models DB, c Certificate) (r *Report, err error) {
 	defer rows.Explain(&err, "search for what erasure %d has erased", c.Erasure)
 	if c.Key == nil && c.BeganAt.IsZero() {
 		if err := c.unfinished(ctx, db); err != nil {
@@ -134,7 +134,7 @@ func Verify(ctx context.Context, db journal.Querier, models DB, c Certificate) (
 }
 
 // unfinished reads the key of an erasure that has not ended.
-func (c *Certificate) unfinished(ctx context.Context, db journal.Querier) error {
+func (c *Certificate) unfinished(ctx context.Context, db event.Querier) error {
 	err := rows.Each(ctx, db, []any{&c.Key, &c.BeganAt}, func() {}, "", queryKey, c.Erasure)
 	if err == nil && c.Key == nil {
 		err = fmt.Errorf("%w: no erasure %d is unfinished: give the certificate of one that has ended", ErrKey, c.Erasure)
@@ -152,7 +152,7 @@ type relation struct {
 func (t relation) name() string { return pgx.Identifier{t.Schema, t.Table}.Sanitize() }
 
 // tablesOf lists the tables of projections, which a session of models may read.
-func tablesOf(ctx context.Context, db, models journal.Querier) ([]relation, error) {
+func tablesOf(ctx context.Context, db, models event.Querier) ([]relation, error) {
 	projections, err := rebuild.Projections(ctx, db)
 	if err != nil {
 		return nil, err
@@ -220,7 +220,7 @@ func (r *Report) search(
 }
 
 // rows counts the rows in some pages of a table that have an erased value.
-func (v *values) rows(ctx context.Context, db journal.Querier, t relation, args ...any) (n int64, err error) {
+func (v *values) rows(ctx context.Context, db event.Querier, t relation, args ...any) (n int64, err error) {
 	if len(v.hashes) == 0 {
 		return 0, nil
 	}
@@ -244,7 +244,7 @@ func (v *values) rows(ctx context.Context, db journal.Querier, t relation, args 
 
 // journal counts the events that are left and have an erased value, and returns these values. An event of
 // an erasure of whole payloads must not have one.
-func (r *Report) journal(ctx context.Context, db journal.Querier, erased *values, whole bool) (map[hash]bool, error) {
+func (r *Report) journal(ctx context.Context, db event.Querier, erased *values, whole bool) (map[hash]bool, error) {
 	shared := map[hash]bool{}
 	s := Searched{Table: "tidemark.journal"}
 	pages, err := rows.One(ctx, db, pgx.RowTo[int64], "", queryPages)

@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/inbox"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
@@ -22,7 +23,7 @@ import (
 // that appends an event of its own.
 func TestAnAppendOfAWebhookHandlerNamesItsCause(t *testing.T) {
 	t.Parallel()
-	first := journal.Event{CampaignID: "order 7%", ID: uuid.MustParse("0190b1f4-0000-7000-8000-000000000001")}
+	first := event.Event{CampaignID: "order 7%", ID: uuid.MustParse("0190b1f4-0000-7000-8000-000000000001")}
 	for _, c := range []struct{ name, metadata, correlation string }{
 		{"the first event of a chain", `{}`, first.Identity()},
 		{"an event that follows from another", `{"correlation_id": "` + first.Identity() + `"}`, first.Identity()},
@@ -37,7 +38,7 @@ func TestAnAppendOfAWebhookHandlerNamesItsCause(t *testing.T) {
 				pool, secret := pgtest.New(t), webhook.NewSecret()
 				h, err := inbox.Webhook(inbox.WebhookConfig{DB: pool, Consumer: "invoices", Secrets: []webhook.Secret{secret}},
 					func(ctx context.Context, tx pgx.Tx, _ inbox.Delivery) error {
-						_, err := journal.Append(ctx, tx, "invoice-7", journal.Any, journal.Event{Type: "invoice_sent"})
+						_, err := journal.Append(ctx, tx, "invoice-7", journal.Any, event.Event{Type: "invoice_sent"})
 						return err
 					})
 				if err != nil {

@@ -13,13 +13,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/internal/store/marks"
-
-	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
-
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/webhook"
 )
@@ -48,8 +47,8 @@ type Delivery struct {
 const correlationBytes = 300
 
 // cause returns the event as a cause. Headers are not signed: only correlation_id comes from them.
-func (d Delivery) cause() journal.Event {
-	cause := journal.Event{CampaignID: d.CampaignID, ID: d.EventID}
+func (d Delivery) cause() event.Event {
+	cause := event.Event{CampaignID: d.CampaignID, ID: d.EventID}
 	for _, name := range []string{"Tidemark-Correlation-Id", "Ce-Correlationid"} {
 		id, err := url.PathUnescape(d.Header.Get(name))
 		if id == "" || err != nil || len(id) > correlationBytes || strings.ContainsFunc(id, notPrinted) {
@@ -81,7 +80,7 @@ const defaultBodyBytes = 2 << 20
 //
 // An error of handle rolls back and responds with 500, or 422 if marked with [Refuse]. Other
 // responses, all without a body: 401 if verification fails, 405 unless POST, 400 for an id that is
-// neither a [journal.Event.Identity] nor a UUID, 413 if too large, 408 if the body cannot be read,
+// neither a [event.Event.Identity] nor a UUID, 413 if too large, 408 if the body cannot be read,
 // 503 if the database fails.
 //
 // Give the http.Server timeouts: the handler reads the whole body before it verifies.
@@ -144,7 +143,7 @@ func (h *receiver) receive(w http.ResponseWriter, r *http.Request) (status int, 
 	if err != nil {
 		return http.StatusUnauthorized, err
 	}
-	campaign, id, err := journal.ParseIdentity(sent.ID)
+	campaign, id, err := event.ParseIdentity(sent.ID)
 	if err != nil || campaign != "" && marks.Check(h.cfg.Consumer, campaign, id) != nil {
 		return http.StatusBadRequest, nil
 	}

@@ -11,9 +11,9 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/inbox"
 	"github.com/tidemark-go/tidemark/pkg/inbox/redisinbox"
-	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/webhook"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 	"github.com/tidemark-go/tidemark/test/support/redistest"
@@ -70,7 +70,7 @@ func inboxes(t *testing.T, pool *pgxpool.Pool) map[string]delivers {
 			if err != nil {
 				t.Fatal(err)
 			}
-			e := journal.Event{ID: id, CampaignID: campaign}
+			e := event.Event{ID: id, CampaignID: campaign}
 			if got := status(h, request(secret, e.Identity(), `{}`)); got != http.StatusNoContent {
 				t.Errorf("event %s of %q: status %d", id, campaign, got)
 			}

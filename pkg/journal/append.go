@@ -11,6 +11,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/internal/store/feed"
+	"github.com/tidemark-go/tidemark/internal/text"
+	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
 // Journal appends events under a catalogue. It is immutable and safe for concurrent use. The
@@ -31,7 +33,7 @@ func New(catalogue *Catalogue) *Journal { return &Journal{catalogue} }
 // [ErrPartlyAppended], [ErrStaleSnapshot], [ErrTooManyCampaigns]. After any database error the
 // transaction can only be rolled back.
 func (j *Journal) Append(
-	ctx context.Context, tx pgx.Tx, campaignID string, expect Expect, events ...Event,
+	ctx context.Context, tx pgx.Tx, campaignID string, expect Expect, events ...event.Event,
 ) ([]Appended, error) {
 	doc, err := j.encode(ctx, tx, campaignID, events)
 	if err != nil || len(events) == 0 {
@@ -43,7 +45,7 @@ func (j *Journal) Append(
 
 // AppendSQL is [Journal.Append] for applications on database/sql.
 func (j *Journal) AppendSQL(
-	ctx context.Context, tx *sql.Tx, campaignID string, expect Expect, events ...Event,
+	ctx context.Context, tx *sql.Tx, campaignID string, expect Expect, events ...event.Event,
 ) ([]Appended, error) {
 	doc, err := j.encode(ctx, tx, campaignID, events)
 	if err != nil || len(events) == 0 {
@@ -118,12 +120,16 @@ func readPlaces(rows placeRows, n int) ([]Appended, error) {
 }
 
 // Append is [Journal.Append] without a catalogue.
-func Append(ctx context.Context, tx pgx.Tx, campaignID string, expect Expect, events ...Event) ([]Appended, error) {
+func Append(
+	ctx context.Context, tx pgx.Tx, campaignID string, expect Expect, events ...event.Event,
+) ([]Appended, error) {
 	return New(nil).Append(ctx, tx, campaignID, expect, events...)
 }
 
 // AppendSQL is [Journal.AppendSQL] without a catalogue.
-func AppendSQL(ctx context.Context, tx *sql.Tx, campaignID string, expect Expect, events ...Event) ([]Appended, error) {
+func AppendSQL(
+	ctx context.Context, tx *sql.Tx, campaignID string, expect Expect, events ...event.Event,
+) ([]Appended, error) {
 	return New(nil).AppendSQL(ctx, tx, campaignID, expect, events...)
 }
 
@@ -136,18 +142,20 @@ func AppendAll(ctx context.Context, tx pgx.Tx, batches ...Batch) ([]Appended, er
 // tidemark.append_at take, for statements of one's own. Errors: [*InvalidEventError].
 //
 // With a sealer, it refuses personal fields: use [Journal.EncodeIn].
-func (j *Journal) Encode(ctx context.Context, campaignID string, events []Event) (string, error) {
+func (j *Journal) Encode(ctx context.Context, campaignID string, events []event.Event) (string, error) {
 	return j.encode(ctx, nil, campaignID, events)
 }
 
 // EncodeIn is [Journal.Encode] that seals personal fields. db is the transaction of the append, in which
 // it creates the keys of new subjects.
-func (j *Journal) EncodeIn(ctx context.Context, db Querier, campaignID string, events []Event) (string, error) {
+func (j *Journal) EncodeIn(
+	ctx context.Context, db event.Querier, campaignID string, events []event.Event,
+) (string, error) {
 	return j.encode(ctx, db, campaignID, events)
 }
 
 // encode encodes events of one campaign. tx is of pgx or database/sql, or nil.
-func (j *Journal) encode(ctx context.Context, tx any, campaignID string, events []Event) (string, error) {
+func (j *Journal) encode(ctx context.Context, tx any, campaignID string, events []event.Event) (string, error) {
 	if err := checkEncoding(tx); err != nil {
 		return "", appendError(campaignID, err)
 	}
@@ -180,7 +188,7 @@ func (j *Journal) encodeAll(ctx context.Context, tx any, batches []Batch) (doc s
 		if len(buf) > 1 {
 			buf = append(buf, ',')
 		}
-		buf = feed.AppendString(append(buf, `{"campaign_id":`...), b.CampaignID)
+		buf = text.AppendJSON(append(buf, `{"campaign_id":`...), b.CampaignID)
 		if b.Expect.checked {
 			buf = strconv.AppendInt(append(buf, `,"expect":`...), b.Expect.seq, 10)
 		}
@@ -193,7 +201,7 @@ func (j *Journal) encodeAll(ctx context.Context, tx any, batches []Batch) (doc s
 }
 
 func (j *Journal) encodeEvents(
-	ctx context.Context, buf []byte, campaignID string, events []Event, keys map[string]*dataKey,
+	ctx context.Context, buf []byte, campaignID string, events []event.Event, keys map[string]*dataKey,
 ) ([]byte, error) {
 	buf = append(buf, '[')
 	for i := range events {
@@ -215,8 +223,8 @@ func (j *Journal) encodeEvents(
 	return append(buf, ']'), nil
 }
 
-func appendEvent(buf []byte, e *Event) []byte {
-	buf = feed.AppendString(append(buf, `{"type":`...), e.Type)
+func appendEvent(buf []byte, e *event.Event) []byte {
+	buf = text.AppendJSON(append(buf, `{"type":`...), e.Type)
 	if e.ID != uuid.Nil {
 		buf = append(append(append(buf, `,"id":"`...), e.ID.String()...), '"')
 	}
@@ -224,7 +232,7 @@ func appendEvent(buf []byte, e *Event) []byte {
 		buf = strconv.AppendInt(append(buf, `,"version":`...), int64(e.Version), 10)
 	}
 	intent := string(e.Intent)
-	if e.Intent == ProjectionAndReplay {
+	if e.Intent == event.ProjectionAndReplay {
 		intent = "" // the default of tidemark.append
 	}
 	for _, f := range [...]struct{ name, value string }{
@@ -234,7 +242,7 @@ func appendEvent(buf []byte, e *Event) []byte {
 		{`,"actor":`, e.Actor},
 	} {
 		if f.value != "" {
-			buf = feed.AppendString(append(buf, f.name...), f.value)
+			buf = text.AppendJSON(append(buf, f.name...), f.value)
 		}
 	}
 	for i, tag := range e.Tags {
@@ -243,7 +251,7 @@ func appendEvent(buf []byte, e *Event) []byte {
 		} else {
 			buf = append(buf, ',')
 		}
-		buf = feed.AppendString(buf, tag)
+		buf = text.AppendJSON(buf, tag)
 	}
 	if len(e.Tags) > 0 {
 		buf = append(buf, ']')
@@ -280,7 +288,7 @@ type Appended struct {
 type Batch struct {
 	CampaignID string
 	Expect     Expect
-	Events     []Event
+	Events     []event.Event
 }
 
 // Expect is where the caller believes a campaign stands when it appends. The zero value is [Any].

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"pgregory.net/rapid"
 
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 	"github.com/tidemark-go/tidemark/test/support/rapidtest"
@@ -26,8 +27,8 @@ func TestARepeatedAppendIsAnsweredWithTheFirstPlaces(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
 	exec(t, pool, "INSERT INTO tidemark.consumer_groups (name) VALUES ('g')")
-	first, second := journal.Event{ID: uuid.New(), Type: "noted", Tags: []string{"a"}},
-		journal.Event{ID: uuid.New(), Type: "noted"}
+	first, second := event.Event{ID: uuid.New(), Type: "noted", Tags: []string{"a"}},
+		event.Event{ID: uuid.New(), Type: "noted"}
 	was, err := appendTo(t.Context(), pool, "c", journal.None, first, second)
 	if err != nil {
 		t.Fatal(err)
@@ -84,7 +85,7 @@ func TestARepeatIsFoundByMadeAndByGivenIDs(t *testing.T) {
 				'[{"type": "noted", "id": "00000000-0000-0000-0000-000000000000"}]')`)
 			continue
 		}
-		mustAppend(t, pool, "c", journal.Event{ID: given[name], Type: "noted"})
+		mustAppend(t, pool, "c", event.Event{ID: given[name], Type: "noted"})
 	}
 	all := query[[]string](t, pool, "SELECT array_agg(event_id::text) FROM tidemark.journal")
 	for _, id := range all {
@@ -98,7 +99,7 @@ func TestARepeatIsFoundByMadeAndByGivenIDs(t *testing.T) {
 func TestOneOfManyAppendsOfAnIDIsWritten(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
-	e := journal.Event{ID: uuid.New(), Type: "noted"}
+	e := event.Event{ID: uuid.New(), Type: "noted"}
 	var g errgroup.Group
 	for i := range 9 {
 		level := []pgx.TxIsoLevel{pgx.RepeatableRead, pgx.Serializable, pgx.ReadCommitted}[i%3]
@@ -129,25 +130,25 @@ func at(position int64) uuid.UUID {
 func TestAnIDIsRefusedForAnotherEvent(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
-	was := journal.Event{
-		ID: uuid.New(), Type: "noted", Version: 2, Intent: journal.ReplayOnly, AggregateType: "at", AggregateID: "ai",
+	was := event.Event{
+		ID: uuid.New(), Type: "noted", Version: 2, Intent: event.ReplayOnly, AggregateType: "at", AggregateID: "ai",
 		Actor: "me",
 		Tags:  []string{"a", "b"}, Payload: json.RawMessage(`{"a": 1}`), Metadata: json.RawMessage(`{"b": 2}`),
 		OccurredAt: time.Unix(1e9, 0),
 	}
 	mustAppend(t, pool, "c", was)
-	for name, change := range map[string]func(*journal.Event){
-		"type":           func(e *journal.Event) { e.Type = "other" },
-		"version":        func(e *journal.Event) { e.Version = 1 },
-		"intent":         func(e *journal.Event) { e.Intent = journal.ProjectionAndReplay },
-		"aggregate type": func(e *journal.Event) { e.AggregateType = "" },
-		"aggregate id":   func(e *journal.Event) { e.AggregateID = "x" },
-		"actor":          func(e *journal.Event) { e.Actor = "you" },
-		"tags":           func(e *journal.Event) { e.Tags = nil },
-		"order of tags":  func(e *journal.Event) { e.Tags = []string{"b", "a"} },
-		"payload":        func(e *journal.Event) { e.Payload = json.RawMessage(`{"a": 2}`) },
-		"metadata":       func(e *journal.Event) { e.Metadata = nil },
-		"time":           func(e *journal.Event) { e.OccurredAt = e.OccurredAt.Add(time.Second) },
+	for name, change := range map[string]func(*event.Event){
+		"type":           func(e *event.Event) { e.Type = "other" },
+		"version":        func(e *event.Event) { e.Version = 1 },
+		"intent":         func(e *event.Event) { e.Intent = event.ProjectionAndReplay },
+		"aggregate type": func(e *event.Event) { e.AggregateType = "" },
+		"aggregate id":   func(e *event.Event) { e.AggregateID = "x" },
+		"actor":          func(e *event.Event) { e.Actor = "you" },
+		"tags":           func(e *event.Event) { e.Tags = nil },
+		"order of tags":  func(e *event.Event) { e.Tags = []string{"b", "a"} },
+		"payload":        func(e *event.Event) { e.Payload = json.RawMessage(`{"a": 2}`) },
+		"metadata":       func(e *event.Event) { e.Metadata = nil },
+		"time":           func(e *event.Event) { e.OccurredAt = e.OccurredAt.Add(time.Second) },
 	} {
 		e := was
 		change(&e)
@@ -155,14 +156,14 @@ func TestAnIDIsRefusedForAnotherEvent(t *testing.T) {
 			t.Errorf("another %s: got %v", name, err)
 		}
 	}
-	fresh := journal.Event{ID: uuid.New(), Type: "noted"}
+	fresh := event.Event{ID: uuid.New(), Type: "noted"}
 	if _, err := appendTo(t.Context(), pool, "c", journal.Any, fresh, fresh); !errors.Is(err, journal.ErrEventIDReused) {
 		t.Errorf("twice in one call: got %v", err)
 	}
 	if _, err := appendTo(t.Context(), pool, "c", journal.Any, was, fresh); !errors.Is(err, journal.ErrPartlyAppended) {
 		t.Errorf("one old, one new: got %v", err)
 	}
-	if _, err := appendTo(t.Context(), pool, "c", journal.Any, was, journal.Event{Type: "noted"}); !errors.Is(err,
+	if _, err := appendTo(t.Context(), pool, "c", journal.Any, was, event.Event{Type: "noted"}); !errors.Is(err,
 		journal.ErrPartlyAppended) {
 		t.Errorf("one old, one without id: got %v", err)
 	}
@@ -183,7 +184,7 @@ type campaignModel struct {
 }
 
 // answer returns what Append must return: the seqs, or the error.
-func (m *campaignModel) answer(expect int64, events []journal.Event) (seqs []int64, err error) {
+func (m *campaignModel) answer(expect int64, events []event.Event) (seqs []int64, err error) {
 	var old, changed, unsaid int
 	given := map[uuid.UUID]bool{}
 	for _, e := range events {
@@ -218,7 +219,7 @@ func (m *campaignModel) answer(expect int64, events []journal.Event) (seqs []int
 	return seqs, nil
 }
 
-func (m *campaignModel) add(events []journal.Event, places []journal.Appended) {
+func (m *campaignModel) add(events []event.Event, places []journal.Appended) {
 	for i, p := range places {
 		if !p.Duplicate {
 			m.ids = append(m.ids, p.ID)
@@ -278,10 +279,10 @@ func TestAppendDoesWhatAModelPredicts(t *testing.T) {
 
 // drawEvents draws up to four new and old events. Some old ones have a payload that may differ from
 // the stored one.
-func drawEvents(t *rapid.T, old []uuid.UUID) []journal.Event {
-	events := make([]journal.Event, rapid.IntRange(1, 4).Draw(t, "events"))
+func drawEvents(t *rapid.T, old []uuid.UUID) []event.Event {
+	events := make([]event.Event, rapid.IntRange(1, 4).Draw(t, "events"))
 	for i := range events {
-		e := journal.Event{Type: "noted", Payload: json.RawMessage(`{"n": 1}`)}
+		e := event.Event{Type: "noted", Payload: json.RawMessage(`{"n": 1}`)}
 		switch kind := rapid.IntRange(0, 9).Draw(t, "kind"); {
 		case kind < 4 && len(old) > 0:
 			e.ID = rapid.SampledFrom(old).Draw(t, "old id")
@@ -299,7 +300,7 @@ func drawEvents(t *rapid.T, old []uuid.UUID) []journal.Event {
 }
 
 func appendAndMaybeKeep(
-	ctx context.Context, pool *pgxpool.Pool, campaign string, expect journal.Expect, events []journal.Event, keep bool,
+	ctx context.Context, pool *pgxpool.Pool, campaign string, expect journal.Expect, events []event.Event, keep bool,
 	rollback error,
 ) (places []journal.Appended, err error) {
 	err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {

@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -41,7 +42,7 @@ func TestReservedNamesAreRefused(t *testing.T) {
 			}
 		}
 	}
-	for name, e := range map[string]journal.Event{
+	for name, e := range map[string]event.Event{
 		"type":     {Type: "events_erased"},
 		"metadata": {Type: "x", Metadata: []byte(`{"\u0024erased": 1}`)},
 	} {

@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -35,7 +36,7 @@ func TestWhatIsTooDeepIsRefusedInOneWay(t *testing.T) {
 				"append_if":              func() error { return calls(t, pool, "tidemark.append_if($1, $2)", batches, holds) },
 				"append_if, a condition": func() error { return calls(t, pool, "tidemark.append_if($1, $2)", good, deep) },
 				"Append": func() error {
-					_, err := appendTo(t.Context(), pool, "c", journal.Any, journal.Event{Type: "x", Payload: []byte(deep)})
+					_, err := appendTo(t.Context(), pool, "c", journal.Any, event.Event{Type: "x", Payload: []byte(deep)})
 					if invalid(err) {
 						return nil
 					}

@@ -16,7 +16,7 @@ import (
 // SQLSTATEs of its own.
 const invalidEvent = "TM004"
 
-func event(fields string) string { return `[{"type": "fine"}, {` + fields + `}]` }
+func eventJSON(fields string) string { return `[{"type": "fine"}, {` + fields + `}]` }
 
 func nested(open, inner, closing string, levels int) string {
 	return strings.Repeat(open, levels) + inner + strings.Repeat(closing, levels)
@@ -40,87 +40,87 @@ func TestTheDatabaseRefusesWhatTheLibraryRefuses(t *testing.T) {
 				invalidEvent, "",
 			},
 			"an event that is no object":      {"c", `[{"type": "x"}, 7]`, invalidEvent, "event"},
-			"no type":                         {"c", event(`"payload": {}`), invalidEvent, "type"},
-			"an empty type":                   {"c", event(`"type": ""`), invalidEvent, "type"},
-			"a long type":                     {"c", event(`"type": "` + long + `"`), invalidEvent, "type"},
-			"the type of notices of erasures": {"c", event(`"type": "events_erased"`), invalidEvent, "type"},
-			"the mark of erasures":            {"c", event(`"type": "x", "metadata": {"$erased": 1}`), invalidEvent, "metadata"},
+			"no type":                         {"c", eventJSON(`"payload": {}`), invalidEvent, "type"},
+			"an empty type":                   {"c", eventJSON(`"type": ""`), invalidEvent, "type"},
+			"a long type":                     {"c", eventJSON(`"type": "` + long + `"`), invalidEvent, "type"},
+			"the type of notices of erasures": {"c", eventJSON(`"type": "events_erased"`), invalidEvent, "type"},
+			"the mark of erasures":            {"c", eventJSON(`"type": "x", "metadata": {"$erased": 1}`), invalidEvent, "metadata"},
 			"the mark of archives": {
-				"c", event(`"type": "x", "metadata": {"by": 1, "$archived": {}}`),
+				"c", eventJSON(`"type": "x", "metadata": {"by": 1, "$archived": {}}`),
 				invalidEvent, "metadata",
 			},
-			"version 0":                       {"c", event(`"type": "x", "version": 0`), invalidEvent, "version"},
-			"a version beyond integers":       {"c", event(`"type": "x", "version": 2147483648`), invalidEvent, "version"},
-			"an unknown intent":               {"c", event(`"type": "x", "intent": "maybe"`), invalidEvent, "intent"},
-			"a payload that is an array":      {"c", event(`"type": "x", "payload": [1]`), invalidEvent, "payload"},
-			"a payload that is a string":      {"c", event(`"type": "x", "payload": "{}"`), invalidEvent, "payload"},
-			"a field that events do not have": {"c", event(`"type": "x", "foo": 1`), invalidEvent, "foo"},
-			"a seq of its own":                {"c", event(`"type": "x", "seq": 99`), invalidEvent, "seq"},
+			"version 0":                       {"c", eventJSON(`"type": "x", "version": 0`), invalidEvent, "version"},
+			"a version beyond integers":       {"c", eventJSON(`"type": "x", "version": 2147483648`), invalidEvent, "version"},
+			"an unknown intent":               {"c", eventJSON(`"type": "x", "intent": "maybe"`), invalidEvent, "intent"},
+			"a payload that is an array":      {"c", eventJSON(`"type": "x", "payload": [1]`), invalidEvent, "payload"},
+			"a payload that is a string":      {"c", eventJSON(`"type": "x", "payload": "{}"`), invalidEvent, "payload"},
+			"a field that events do not have": {"c", eventJSON(`"type": "x", "foo": 1`), invalidEvent, "foo"},
+			"a seq of its own":                {"c", eventJSON(`"type": "x", "seq": 99`), invalidEvent, "seq"},
 			"a payload that is too deep at last": {
-				"c", event(`"type": "x", "payload": ` + nested(`{"a": `, `{}`, `}`, 128)),
+				"c", eventJSON(`"type": "x", "payload": ` + nested(`{"a": `, `{}`, `}`, 128)),
 				invalidEvent, "payload",
 			},
 			"a payload of 10,000 levels": {
-				"c", event(`"type": "x", "payload": ` + nested(`{"a":`, `1`, `}`, 10_000)),
+				"c", eventJSON(`"type": "x", "payload": ` + nested(`{"a":`, `1`, `}`, 10_000)),
 				invalidEvent, "payload",
 			},
-			"a payload that nothing can print": {"c", event(`"type": "x", "payload": {"a": [1` +
+			"a payload that nothing can print": {"c", eventJSON(`"type": "x", "payload": {"a": [1` +
 				strings.Repeat(",1e131000", 9000) + `]}`), invalidEvent, "payload"},
-			"a long payload": {"c", event(`"type": "x", "payload": {"a": "` +
+			"a long payload": {"c", eventJSON(`"type": "x", "payload": {"a": "` +
 				strings.Repeat("x", 1<<20-8) + `"}`), invalidEvent, "payload"},
-			"a payload that is short but grows": {"c", event(`"type": "x", "payload": {"a": [1` +
+			"a payload that is short but grows": {"c", eventJSON(`"type": "x", "payload": {"a": [1` +
 				strings.Repeat(",1e131000", 10) + `]}`), invalidEvent, "payload"},
 			"a deep payload of objects": {
-				"c", event(`"type": "x", "payload": ` + nested(`{"a": `, `1`, `}`, 129)),
+				"c", eventJSON(`"type": "x", "payload": ` + nested(`{"a": `, `1`, `}`, 129)),
 				invalidEvent, "payload",
 			},
-			"a deep payload of arrays": {"c", event(`"type": "x", "payload": {"a": ` +
+			"a deep payload of arrays": {"c", eventJSON(`"type": "x", "payload": {"a": ` +
 				nested(`[`, `1`, `]`, 128) + `}`), invalidEvent, "payload"},
-			"a payload beyond the parser": {"c", event(`"type": "x", "payload": {"a": ` +
+			"a payload beyond the parser": {"c", eventJSON(`"type": "x", "payload": {"a": ` +
 				nested(`[`, `1`, `]`, 100_000) + `}`), "54001", ""},
-			"metadata that are a string": {"c", event(`"type": "x", "metadata": "a"`), invalidEvent, "metadata"},
-			"long metadata": {"c", event(`"type": "x", "metadata": {"a": "` +
+			"metadata that are a string": {"c", eventJSON(`"type": "x", "metadata": "a"`), invalidEvent, "metadata"},
+			"long metadata": {"c", eventJSON(`"type": "x", "metadata": {"a": "` +
 				strings.Repeat("x", 1<<16-8) + `"}`), invalidEvent, "metadata"},
 			"metadata that are short but grow": {
-				"c", event(`"type": "x", "metadata": {"a": 1e131000}`), invalidEvent,
+				"c", eventJSON(`"type": "x", "metadata": {"a": 1e131000}`), invalidEvent,
 				"metadata",
 			},
 			"deep metadata": {
-				"c", event(`"type": "x", "metadata": ` + nested(`{"a": `, `1`, `}`, 129)),
+				"c", eventJSON(`"type": "x", "metadata": ` + nested(`{"a": `, `1`, `}`, 129)),
 				invalidEvent, "metadata",
 			},
 			"65 tags": {
-				"c", event(`"type": "x", "tags": [` + strings.Repeat(`"a",`, 64) + `"a"]`),
+				"c", eventJSON(`"type": "x", "tags": [` + strings.Repeat(`"a",`, 64) + `"a"]`),
 				invalidEvent, "tags",
 			},
-			"an empty tag":       {"c", event(`"type": "x", "tags": ["a", ""]`), invalidEvent, "tags"},
-			"a tag that is null": {"c", event(`"type": "x", "tags": ["a", null]`), invalidEvent, "tags"},
-			"a long tag":         {"c", event(`"type": "x", "tags": ["` + long + `"]`), invalidEvent, "tags"},
-			"tags in tags":       {"c", event(`"type": "x", "tags": [["a"], ["b"]]`), invalidEvent, "tags"},
+			"an empty tag":       {"c", eventJSON(`"type": "x", "tags": ["a", ""]`), invalidEvent, "tags"},
+			"a tag that is null": {"c", eventJSON(`"type": "x", "tags": ["a", null]`), invalidEvent, "tags"},
+			"a long tag":         {"c", eventJSON(`"type": "x", "tags": ["` + long + `"]`), invalidEvent, "tags"},
+			"tags in tags":       {"c", eventJSON(`"type": "x", "tags": [["a"], ["b"]]`), invalidEvent, "tags"},
 			"a long aggregate type": {
-				"c", event(`"type": "x", "aggregate_type": "` + long + `"`), invalidEvent,
+				"c", eventJSON(`"type": "x", "aggregate_type": "` + long + `"`), invalidEvent,
 				"aggregate_type, aggregate_id, actor",
 			},
 			"a long aggregate id": {
-				"c", event(`"type": "x", "aggregate_id": "` + long + `"`), invalidEvent,
+				"c", eventJSON(`"type": "x", "aggregate_id": "` + long + `"`), invalidEvent,
 				"aggregate_type, aggregate_id, actor",
 			},
 			"a long actor": {
-				"c", event(`"type": "x", "actor": "` + strings.Repeat("é", 129) + `"`),
+				"c", eventJSON(`"type": "x", "actor": "` + strings.Repeat("é", 129) + `"`),
 				invalidEvent, "aggregate_type, aggregate_id, actor",
 			},
 			"a time that no reader understands": {
-				"c", event(`"type": "x", "occurred_at": "infinity"`), invalidEvent,
+				"c", eventJSON(`"type": "x", "occurred_at": "infinity"`), invalidEvent,
 				"occurred_at",
 			},
 			"a time before the calendar": {
-				"c", event(`"type": "x", "occurred_at": "0044-03-15 BC"`), invalidEvent,
+				"c", eventJSON(`"type": "x", "occurred_at": "0044-03-15 BC"`), invalidEvent,
 				"occurred_at",
 			},
-			"an id that is no UUID":              {"c", event(`"type": "x", "id": "seven"`), invalidEvent, "id"},
-			"a NUL character":                    {"c", event(`"type": "x", "payload": {"a": "\u0000"}`), "22P05", ""},
-			"half of a surrogate pair":           {"c", event(`"type": "x", "payload": {"a": "\ud83d"}`), "22P02", ""},
-			"bytes that are not UTF-8":           {"c", event(`"type": "x", "payload": {"a": "` + "\xff" + `"}`), "22021", ""},
+			"an id that is no UUID":              {"c", eventJSON(`"type": "x", "id": "seven"`), invalidEvent, "id"},
+			"a NUL character":                    {"c", eventJSON(`"type": "x", "payload": {"a": "\u0000"}`), "22P05", ""},
+			"half of a surrogate pair":           {"c", eventJSON(`"type": "x", "payload": {"a": "\ud83d"}`), "22P02", ""},
+			"bytes that are not UTF-8":           {"c", eventJSON(`"type": "x", "payload": {"a": "` + "\xff" + `"}`), "22021", ""},
 			"a campaign id with a NUL character": {"c\x00", `[{"type": "x"}]`, "22021", ""},
 		} {
 			t.Run(name, func(t *testing.T) {

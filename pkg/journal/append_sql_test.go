@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tidemark-go/tidemark/migrations"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -28,7 +29,7 @@ func TestAppendSQLDoesWhatAppendDoes(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	appendSQL := func(expect journal.Expect, commit bool, events ...journal.Event) ([]journal.Appended, error) {
+	appendSQL := func(expect journal.Expect, commit bool, events ...event.Event) ([]journal.Appended, error) {
 		tx, err := db.BeginTx(t.Context(), nil)
 		if err != nil {
 			return nil, err
@@ -39,11 +40,11 @@ func TestAppendSQLDoesWhatAppendDoes(t *testing.T) {
 		}
 		return places, tx.Commit()
 	}
-	e := journal.Event{ID: uuid.New(), Type: "noted"}
+	e := event.Event{ID: uuid.New(), Type: "noted"}
 	if _, err := appendSQL(journal.None, false, e); err != nil {
 		t.Fatal(err)
 	}
-	places, err := appendSQL(journal.None, true, e, journal.Event{Type: "noted"})
+	places, err := appendSQL(journal.None, true, e, event.Event{Type: "noted"})
 	if err != nil || len(places) != 2 {
 		t.Fatalf("got %v, %v", places, err)
 	}
@@ -57,14 +58,14 @@ func TestAppendSQLDoesWhatAppendDoes(t *testing.T) {
 		(len(again) != 1 || !again[0].Duplicate || again[0].Seq != 1) || err != nil {
 		t.Errorf("repeated: got %v, %v", again, err)
 	}
-	if _, err := appendSQL(journal.Exactly(1), true, journal.Event{Type: "noted"}); !isConflict(err, "c", 1, 2) {
+	if _, err := appendSQL(journal.Exactly(1), true, event.Event{Type: "noted"}); !isConflict(err, "c", 1, 2) {
 		t.Errorf("got %v", err)
 	}
 	e.Type = "other"
 	if _, err := appendSQL(journal.Any, true, e); !errors.Is(err, journal.ErrEventIDReused) {
 		t.Errorf("got %v", err)
 	}
-	if _, err := appendSQL(journal.Any, true, journal.Event{}); !invalid(err) {
+	if _, err := appendSQL(journal.Any, true, event.Event{}); !invalid(err) {
 		t.Errorf("got %v", err)
 	}
 	if places, err := appendSQL(journal.Any, true); err != nil || places != nil {
@@ -82,9 +83,9 @@ func stale(err error) bool {
 func TestAnOldSnapshotIsToldToRetry(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
-	e := journal.Event{ID: uuid.New(), Type: "noted"}
+	e := event.Event{ID: uuid.New(), Type: "noted"}
 	for _, level := range []pgx.TxIsoLevel{pgx.RepeatableRead, pgx.Serializable} {
-		for name, events := range map[string][]journal.Event{"another event": noted(1), "the same event": {e}} {
+		for name, events := range map[string][]event.Event{"another event": noted(1), "the same event": {e}} {
 			campaign := string(level) + name
 			tx, err := pool.BeginTx(t.Context(), pgx.TxOptions{IsoLevel: level})
 			if err != nil {
@@ -186,7 +187,7 @@ func TestAnAppendCanBePreparedWhileAWorkerWaits(t *testing.T) {
 }
 
 func appendAt(
-	ctx context.Context, pool *pgxpool.Pool, level pgx.TxIsoLevel, campaign string, events ...journal.Event,
+	ctx context.Context, pool *pgxpool.Pool, level pgx.TxIsoLevel, campaign string, events ...event.Event,
 ) error {
 	return pgx.BeginTxFunc(ctx, pool, pgx.TxOptions{IsoLevel: level}, func(tx pgx.Tx) error {
 		_, err := journal.Append(ctx, tx, campaign, journal.Any, events...)

@@ -16,13 +16,14 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
 // appendTo appends in a transaction of its own.
 func appendTo(
-	ctx context.Context, pool *pgxpool.Pool, campaign string, expect journal.Expect, events ...journal.Event,
+	ctx context.Context, pool *pgxpool.Pool, campaign string, expect journal.Expect, events ...event.Event,
 ) (places []journal.Appended, err error) {
 	err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
 		places, err = journal.Append(ctx, tx, campaign, expect, events...)
@@ -32,7 +33,7 @@ func appendTo(
 }
 
 // mustAppend appends like appendTo and fails the test on an error.
-func mustAppend(t *testing.T, pool *pgxpool.Pool, campaign string, events ...journal.Event) []journal.Appended {
+func mustAppend(t *testing.T, pool *pgxpool.Pool, campaign string, events ...event.Event) []journal.Appended {
 	t.Helper()
 	places, err := appendTo(t.Context(), pool, campaign, journal.Any, events...)
 	if err != nil {
@@ -42,7 +43,7 @@ func mustAppend(t *testing.T, pool *pgxpool.Pool, campaign string, events ...jou
 }
 
 // query returns the value of a query with one row and one column.
-func query[T any](t *testing.T, db journal.Querier, sql string, args ...any) T {
+func query[T any](t *testing.T, db event.Querier, sql string, args ...any) T {
 	t.Helper()
 	rows, err := db.Query(t.Context(), sql, args...)
 	if err != nil {
@@ -64,8 +65,8 @@ func exec(t *testing.T, pool *pgxpool.Pool, sql string, args ...any) {
 }
 
 // noted returns n events without ids.
-func noted(n int) []journal.Event {
-	return slices.Repeat([]journal.Event{{Type: "noted"}}, n)
+func noted(n int) []event.Event {
+	return slices.Repeat([]event.Event{{Type: "noted"}}, n)
 }
 
 // invalid reports whether err is an InvalidEventError.
@@ -187,16 +188,16 @@ func TestAppendMakesIdsThatAreSortableAndUnique(t *testing.T) {
 func TestAppendKeepsEveryFieldOfAnEvent(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
-	full := journal.Event{
-		ID: uuid.New(), Type: "Gefundenes \"Fressen\"\n", Version: 3, Intent: journal.AuditOnly, AggregateType: "character",
+	full := event.Event{
+		ID: uuid.New(), Type: "Gefundenes \"Fressen\"\n", Version: 3, Intent: event.AuditOnly, AggregateType: "character",
 		AggregateID: "7\\",
 		Actor:       "Åsa \u2028", Tags: []string{"a", "b=ç"}, Payload: json.RawMessage(`{"a": [1, {"b": "\u2713"}]}`),
 		Metadata:   json.RawMessage(`{"trace": "x"}`),
 		OccurredAt: time.Date(2021, 3, 4, 5, 6, 7, 891_000, time.UTC),
 	}
-	places := mustAppend(t, pool, "cämpaign", full, journal.Event{Type: "noted"})
-	for i, want := range []journal.Event{full, {
-		Type: "noted", Version: 1, Intent: journal.ProjectionAndReplay,
+	places := mustAppend(t, pool, "cämpaign", full, event.Event{Type: "noted"})
+	for i, want := range []event.Event{full, {
+		Type: "noted", Version: 1, Intent: event.ProjectionAndReplay,
 		Payload: json.RawMessage(`{}`), ID: places[1].ID,
 	}} {
 		got, err := journal.Get(t.Context(), pool, "cämpaign", int64(i+1))

@@ -13,6 +13,8 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/tidemark-go/tidemark/internal/store/feed"
+	"github.com/tidemark-go/tidemark/internal/text"
+	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
 // EventType describes a type of event to a [Catalogue]. Only Name is required.
@@ -20,7 +22,7 @@ type EventType struct {
 	Name    string           // the current name
 	Aliases []string         // former names; events stored under them are read under the current one
 	Version int              // the current version of the payload's shape, from 1; zero: 1
-	Intent  Intent           // what its events are for; zero: ProjectionAndReplay
+	Intent  event.Intent     // what its events are for; zero: ProjectionAndReplay
 	Upcast  map[int]Upcaster // from the key's version to the next one; no gap up to Version
 	Schema  json.RawMessage  // a JSON Schema for payloads of the current version; nil: none
 
@@ -114,7 +116,7 @@ func catalogueOf(types []EventType) (*Catalogue, error) {
 	var mistakes []error
 	for i := range types {
 		for _, mistake := range c.add(&types[i]) {
-			mistakes = append(mistakes, fmt.Errorf("event type %s: %w", feed.Shortened(types[i].Name), mistake))
+			mistakes = append(mistakes, fmt.Errorf("event type %s: %w", text.Shortened(types[i].Name), mistake))
 		}
 	}
 	if len(mistakes) > 0 {
@@ -150,16 +152,16 @@ func (c *Catalogue) find(name string) *catalogued {
 func (c *Catalogue) add(t *EventType) (mistakes []error) {
 	wrong := func(format string, args ...any) { mistakes = append(mistakes, fmt.Errorf(format, args...)) }
 	known := &catalogued{EventType: *t, names: append([]string{t.Name}, t.Aliases...)}
-	known.Version, known.Intent = max(t.Version, 1), cmp.Or(t.Intent, ProjectionAndReplay)
+	known.Version, known.Intent = max(t.Version, 1), cmp.Or(t.Intent, event.ProjectionAndReplay)
 	known.Upcast = maps.Clone(t.Upcast)
 	for _, name := range known.names {
-		if reason := feed.CheckName(name, maxNameBytes); reason != "" {
+		if reason := text.CheckName(name, maxNameBytes); reason != "" {
 			wrong("a name %s", reason)
 		} else if name == feed.Notice {
 			wrong("the name %s is reserved for the notices of erasures: give the type another name", name)
 		} else if other, taken := c.types[name]; taken {
-			wrong("the name %s belongs to %s already: a name leads to one type", feed.Shortened(name),
-				feed.Shortened(other.Name))
+			wrong("the name %s belongs to %s already: a name leads to one type", text.Shortened(name),
+				text.Shortened(other.Name))
 		} else {
 			c.types[name] = known
 		}
@@ -167,9 +169,9 @@ func (c *Catalogue) add(t *EventType) (mistakes []error) {
 	if t.Version < 0 {
 		wrong("version is %d: versions count from 1", t.Version)
 	}
-	if !slices.Contains([]Intent{ProjectionAndReplay, ReplayOnly, AuditOnly}, known.Intent) {
-		wrong("intent is %s: it must be %s, %s or %s", feed.Shortened(string(t.Intent)), ProjectionAndReplay,
-			ReplayOnly, AuditOnly)
+	if !slices.Contains([]event.Intent{event.ProjectionAndReplay, event.ReplayOnly, event.AuditOnly}, known.Intent) {
+		wrong("intent is %s: it must be %s, %s or %s", text.Shortened(string(t.Intent)), event.ProjectionAndReplay,
+			event.ReplayOnly, event.AuditOnly)
 	}
 	for _, path := range slices.Concat(t.Subject, t.Personal) {
 		if _, err := parsePath(path); err != nil {
@@ -245,7 +247,7 @@ func (c *Catalogue) fields(of func(*catalogued) []string) map[string][]string {
 }
 
 // Intent returns the intent of type t or of the type with alias t; "" if the catalogue has neither.
-func (c *Catalogue) Intent(t string) Intent {
+func (c *Catalogue) Intent(t string) event.Intent {
 	if known := c.find(t); known != nil {
 		return known.Intent
 	}
@@ -272,7 +274,7 @@ func (c *Catalogue) AsStored(t string) (only int, ok bool) {
 var ErrUnknownVersion = errors.New("unknown version of an event")
 
 // admit validates e, the journal's own copy, and fills in defaults from the catalogue.
-func (c *Catalogue) admit(campaignID string, index int, e *Event) error {
+func (c *Catalogue) admit(campaignID string, index int, e *event.Event) error {
 	err := validate(campaignID, e)
 	if err == nil {
 		err = c.prepare(e)
@@ -290,14 +292,14 @@ func refused(err error, campaignID string, index int) error {
 
 // prepare fills in the version and the intent, replaces an alias, and checks the payload's current
 // shape against the schema. The error is an [InvalidEventError] without campaign and index.
-func (c *Catalogue) prepare(e *Event) error {
+func (c *Catalogue) prepare(e *event.Event) error {
 	t := c.find(e.Type)
 	if t == nil {
 		if c != nil && c.refuseUnknown {
 			return invalid(e, "type",
 				"is not in the event catalogue, which refuses unknown types: add it there, or accept unknown types")
 		}
-		fillIn(e, 1, ProjectionAndReplay)
+		fillIn(e, 1, event.ProjectionAndReplay)
 		return nil
 	}
 	fillIn(e, t.Version, t.Intent)
@@ -317,14 +319,14 @@ func (c *Catalogue) prepare(e *Event) error {
 }
 
 // fillIn sets the version and the intent if they are zero.
-func fillIn(e *Event, version int, intent Intent) {
+func fillIn(e *event.Event, version int, intent event.Intent) {
 	e.Version, e.Intent = cmp.Or(e.Version, version), cmp.Or(e.Intent, intent)
 }
 
 // Current returns a copy of the event under its type's current name and version, its payload
 // upcast. Events of types that are not in the catalogue are returned unchanged. A version that the
 // catalogue cannot read is an [ErrUnknownVersion]; an upcaster's error is returned wrapped.
-func (c *Catalogue) Current(e Event) (Event, error) {
+func (c *Catalogue) Current(e event.Event) (event.Event, error) {
 	if err := e.Unreadable(); err != nil {
 		return e, err
 	}
@@ -347,7 +349,7 @@ func (c *Catalogue) Current(e Event) (Event, error) {
 			remedy = "deploy the catalogue of the program that wrote it"
 		}
 		return e, detailing(ErrUnknownVersion, "event %d of campaign %s is %s version %d, the catalogue reads %d … %d: %s",
-			e.Seq, feed.Shortened(e.CampaignID), feed.Shortened(e.Type), e.Version, t.oldest, t.Version, remedy)
+			e.Seq, text.Shortened(e.CampaignID), text.Shortened(e.Type), e.Version, t.oldest, t.Version, remedy)
 	}
 	payload, err := t.upcastPayload(e.Payload, e.Version)
 	stored := payload
@@ -355,7 +357,7 @@ func (c *Catalogue) Current(e Event) (Event, error) {
 		stored, err = t.upcastPayload(feed.Stored(&e), e.Version)
 	}
 	if err != nil {
-		return e, fmt.Errorf("event %d of campaign %s: %w", e.Seq, feed.Shortened(e.CampaignID), err)
+		return e, fmt.Errorf("event %d of campaign %s: %w", e.Seq, text.Shortened(e.CampaignID), err)
 	}
 	e.Type, e.Version = t.Name, t.Version
 	if feed.Opened(&e) {

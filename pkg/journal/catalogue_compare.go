@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/tidemark-go/tidemark/internal/store/feed"
+	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
 // Compatibility tells which programs can read which events after a change of the catalogue.
@@ -146,7 +147,7 @@ const (
 // Check brings about n events, spread over the journal, to their current shape, and compares them with
 // their schemas. n <= 0: all events. It must not run inside a REPEATABLE READ or SERIALIZABLE
 // transaction. Misfits are not errors.
-func (c *Catalogue) Check(ctx context.Context, db Querier, n int64) (r CatalogueReport, err error) {
+func (c *Catalogue) Check(ctx context.Context, db event.Querier, n int64) (r CatalogueReport, err error) {
 	floor, err := feed.Floor(ctx, db)
 	if err != nil {
 		return r, err
@@ -156,7 +157,7 @@ func (c *Catalogue) Check(ctx context.Context, db Querier, n int64) (r Catalogue
 	r.Unknown = map[string]int64{}
 	used := map[*catalogued]bool{}
 	for i, after := int64(0), int64(0); after < floor && (r.Whole || i < windows); i++ {
-		events, until, err := feed.ReadWindow(ctx, db, feed.Window{
+		events, until, err := feed.ReadWindow(ctx, db, event.Window{
 			After: after, Floor: floor, Events: checkWindow, Bytes: checkBytes,
 		})
 		if err != nil {
@@ -183,7 +184,7 @@ func (c *Catalogue) Check(ctx context.Context, db Querier, n int64) (r Catalogue
 	return r, nil
 }
 
-func (c *Catalogue) check(e *Event, err error, r *CatalogueReport, used map[*catalogued]bool) {
+func (c *Catalogue) check(e *event.Event, err error, r *CatalogueReport, used map[*catalogued]bool) {
 	r.Events++
 	t := c.find(e.Type)
 	if t == nil {

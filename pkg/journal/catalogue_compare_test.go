@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
@@ -30,7 +31,7 @@ func TestCompareTellsWhoReadsWhat(t *testing.T) {
 		"a jump":           {[]EventType{{Name: "x"}}, []EventType{{Name: "x", Version: 3}}, "x none it reads versions 3 to 3, and read 1 to 1"},
 		"another name":     {[]EventType{{Name: "x"}}, []EventType{{Name: "y", Aliases: []string{"x"}}}, "y backward its name was x"},
 		"an alias less":    {[]EventType{{Name: "x", Aliases: []string{"z"}}}, []EventType{{Name: "x"}}, "x forward the name z no longer leads to it: its events under that name are not found"},
-		"another intent":   {[]EventType{{Name: "x"}}, []EventType{{Name: "x", Intent: AuditOnly}}, "x full new events have the intent audit_only, and had projection_and_replay"},
+		"another intent":   {[]EventType{{Name: "x"}}, []EventType{{Name: "x", Intent: event.AuditOnly}}, "x full new events have the intent audit_only, and had projection_and_replay"},
 		"a schema":         {[]EventType{{Name: "x"}}, []EventType{{Name: "x", Schema: json.RawMessage(`{}`)}}, "x depends the schema of version 1 has changed"},
 		"a schema printed": {[]EventType{{Name: "x", Schema: json.RawMessage(`{ }`)}}, []EventType{{Name: "x", Schema: json.RawMessage(`{}`)}}, ""},
 	} {
@@ -66,7 +67,7 @@ func TestACatalogueIsCheckedAgainstTheJournal(t *testing.T) {
 	pool := pgtest.New(t)
 	if err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
 		for i := range 90 {
-			for _, e := range []Event{
+			for _, e := range []event.Event{
 				{Type: "made", Payload: json.RawMessage(`{"hp": 7, "secret": "s3cret"}`)},
 				{Type: "stray"},
 				{Type: "made", Version: 3},

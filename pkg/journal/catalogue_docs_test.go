@@ -6,6 +6,7 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
@@ -48,7 +49,7 @@ func TestCataloguePage(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		old := journal.Event{Type: "char_created", Version: 1, Payload: []byte(`{"name":"Åsa","hp":12,"legacy_id":9}`)}
+		old := event.Event{Type: "char_created", Version: 1, Payload: []byte(`{"name":"Åsa","hp":12,"legacy_id":9}`)}
 		today, err := catalogue.Current(old)
 		if err != nil || string(today.Payload) != `{"name":"Åsa","stats":{"hit_points":12,"level":1}}` {
 			t.Errorf("got %s, %v", today.Payload, err)
@@ -73,7 +74,7 @@ func TestCataloguePage(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = events.Append(t.Context(), nil, "c1", journal.Any, journal.Event{Type: "unheard_of"})
+		_, err = events.Append(t.Context(), nil, "c1", journal.Any, event.Event{Type: "unheard_of"})
 		if err == nil || !strings.Contains(err.Error(), "refuses unknown types") {
 			t.Errorf("got %v", err)
 		}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
@@ -36,7 +37,7 @@ func ExampleNewCatalogue() {
 				"properties": {"name": {"type": "string", "minLength": 1}, "stats": {"type": "object"}}
 			}`),
 		},
-		journal.EventType{Name: "dice_rolled", Intent: journal.ReplayOnly},
+		journal.EventType{Name: "dice_rolled", Intent: event.ReplayOnly},
 	)
 	if err != nil {
 		fmt.Println(err)
@@ -44,7 +45,7 @@ func ExampleNewCatalogue() {
 	}
 
 	// This event was stored when the type was called char_created and hit points were called hp.
-	old := journal.Event{Type: "char_created", Version: 1, Payload: json.RawMessage(`{"name":"Åsa","hp":12}`)}
+	old := event.Event{Type: "char_created", Version: 1, Payload: json.RawMessage(`{"name":"Åsa","hp":12}`)}
 	today, err := catalogue.Current(old)
 	fmt.Println(today.Type, today.Version, string(today.Payload), err)
 	fmt.Println(catalogue.Names("character_created"))

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tidemark-go/tidemark/internal/store/feed"
+	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
 // characterCatalogue has one type with aliases, three versions and a schema, and one type with an
@@ -23,7 +24,7 @@ func characterCatalogue(t testing.TB) *Catalogue {
 			Upcast: map[int]Upcaster{1: Rename("hp", "hit_points"), 2: Move("hit_points", "stats.hit_points")},
 			Schema: json.RawMessage(`{"type":"object","required":["stats"],"properties":{"secret":{"enum":["a","b"]},"email":{"format":"email"}}}`),
 		},
-		EventType{Name: "dice_rolled", Intent: ReplayOnly},
+		EventType{Name: "dice_rolled", Intent: event.ReplayOnly},
 		EventType{Name: "late", Version: 4, Upcast: map[int]Upcaster{3: Remove("old")}},
 	)
 	if err != nil {
@@ -37,81 +38,81 @@ func TestPrepare(t *testing.T) {
 	catalogue := characterCatalogue(t)
 	for name, test := range map[string]struct {
 		catalogue   *Catalogue
-		event, want Event
+		event, want event.Event
 		refused     string // the field at fault; "": the event is good
 	}{
 		"fills in the version and the intent": {
 			catalogue,
-			Event{Type: "dice_rolled"},
-			Event{Type: "dice_rolled", Version: 1, Intent: ReplayOnly},
+			event.Event{Type: "dice_rolled"},
+			event.Event{Type: "dice_rolled", Version: 1, Intent: event.ReplayOnly},
 			"",
 		},
 		"keeps the intent that the event has": {
 			catalogue,
-			Event{Type: "dice_rolled", Intent: AuditOnly},
-			Event{Type: "dice_rolled", Version: 1, Intent: AuditOnly},
+			event.Event{Type: "dice_rolled", Intent: event.AuditOnly},
+			event.Event{Type: "dice_rolled", Version: 1, Intent: event.AuditOnly},
 			"",
 		},
 		"stores an alias under the current name": {
 			catalogue,
-			Event{Type: "pc_created", Payload: []byte(`{"stats":{}}`)},
-			Event{Type: "character_created", Version: 3, Intent: ProjectionAndReplay, Payload: []byte(`{"stats":{}}`)},
+			event.Event{Type: "pc_created", Payload: []byte(`{"stats":{}}`)},
+			event.Event{Type: "character_created", Version: 3, Intent: event.ProjectionAndReplay, Payload: []byte(`{"stats":{}}`)},
 			"",
 		},
 		"stores an older version as it is": {
 			catalogue,
-			Event{Type: "char_created", Version: 1, Payload: []byte(`{"hp":1}`)},
-			Event{Type: "character_created", Version: 1, Intent: ProjectionAndReplay, Payload: []byte(`{"hp":1}`)},
+			event.Event{Type: "char_created", Version: 1, Payload: []byte(`{"hp":1}`)},
+			event.Event{Type: "character_created", Version: 1, Intent: event.ProjectionAndReplay, Payload: []byte(`{"hp":1}`)},
 			"",
 		},
 		"accepts an unknown type": {
 			catalogue,
-			Event{Type: "other", Version: 7},
-			Event{Type: "other", Version: 7, Intent: ProjectionAndReplay},
+			event.Event{Type: "other", Version: 7},
+			event.Event{Type: "other", Version: 7, Intent: event.ProjectionAndReplay},
 			"",
 		},
 		"accepts all when there is no catalogue": {
 			nil,
-			Event{Type: "other"},
-			Event{Type: "other", Version: 1, Intent: ProjectionAndReplay},
+			event.Event{Type: "other"},
+			event.Event{Type: "other", Version: 1, Intent: event.ProjectionAndReplay},
 			"",
 		},
 		"refuses an unknown type if told to": {
 			catalogue.RefuseUnknown(),
-			Event{Type: "other"},
-			Event{},
+			event.Event{Type: "other"},
+			event.Event{},
 			"type",
 		},
 		"refuses all if told to, knowing none": {
 			(*Catalogue)(nil).RefuseUnknown(),
-			Event{Type: "other"},
-			Event{},
+			event.Event{Type: "other"},
+			event.Event{},
 			"type",
 		},
 		"refuses a newer version": {
 			catalogue,
-			Event{Type: "dice_rolled", Version: 2},
-			Event{},
+			event.Event{Type: "dice_rolled", Version: 2},
+			event.Event{},
 			"version",
 		},
-		"refuses a version it cannot read": {catalogue, Event{Type: "late", Version: 2}, Event{}, "version"},
+		"refuses a version it cannot read": {catalogue, event.Event{Type: "late", Version: 2}, event.Event{}, "version"},
 		"refuses what breaks the schema": {
 			catalogue,
-			Event{Type: "character_created", Payload: []byte(`{"hit_points":1}`)},
-			Event{},
+			event.Event{Type: "character_created", Payload: []byte(`{"hit_points":1}`)},
+			event.Event{},
 			"payload",
 		},
-		"refuses an absent payload that breaks the schema": {catalogue, Event{Type: "character_created"}, Event{}, "payload"},
+		"refuses an absent payload that breaks the schema": {catalogue, event.Event{Type: "character_created"}, event.Event{}, "payload"},
 		"refuses an older version that breaks the schema": {
 			catalogue,
-			Event{Type: "character_created", Version: 1, Payload: []byte(`{"name":"x"}`)},
-			Event{},
+			event.Event{Type: "character_created", Version: 1, Payload: []byte(`{"name":"x"}`)},
+			event.Event{},
 			"payload",
 		},
 		"refuses what an upcaster cannot take": {
 			catalogue,
-			Event{Type: "character_created", Version: 1, Payload: []byte(`{"hp":1,"hit_points":2}`)},
-			Event{},
+			event.Event{Type: "character_created", Version: 1, Payload: []byte(`{"hp":1,"hit_points":2}`)},
+			event.Event{},
 			"payload",
 		},
 	} {
@@ -137,7 +138,7 @@ func TestPrepare(t *testing.T) {
 
 func TestSchemaErrorsNeverQuoteThePayload(t *testing.T) {
 	t.Parallel()
-	e := Event{Type: "character_created", Payload: []byte(`{"secret":"hunter2","email":"hunter2","stats":1}`)}
+	e := event.Event{Type: "character_created", Payload: []byte(`{"secret":"hunter2","email":"hunter2","stats":1}`)}
 	err := characterCatalogue(t).prepare(&e)
 	if err == nil || strings.Contains(err.Error(), "hunter2") ||
 		!strings.Contains(err.Error(), "/email breaks the rule format") || !strings.Contains(err.Error(), "/secret") {
@@ -149,33 +150,33 @@ func TestCurrent(t *testing.T) {
 	t.Parallel()
 	catalogue := characterCatalogue(t)
 	for name, test := range map[string]struct {
-		event, want Event
+		event, want event.Event
 	}{
-		"runs the upcasters from the event's version on": {Event{
+		"runs the upcasters from the event's version on": {event.Event{
 			Type: "char_created", Version: 1,
 			Payload: []byte(`{"hp":5}`),
-		}, Event{
+		}, event.Event{
 			Type: "character_created", Version: 3,
 			Payload: []byte(`{"stats":{"hit_points":5}}`),
 		}},
-		"starts in the middle": {Event{
+		"starts in the middle": {event.Event{
 			Type: "character_created", Version: 2,
 			Payload: []byte(`{"hit_points":5}`),
-		}, Event{
+		}, event.Event{
 			Type: "character_created", Version: 3,
 			Payload: []byte(`{"stats":{"hit_points":5}}`),
 		}},
 		"resolves an alias of the current version": {
-			Event{Type: "pc_created", Version: 3, Payload: []byte(`{"x":1}`)},
-			Event{Type: "character_created", Version: 3, Payload: []byte(`{"x":1}`)},
+			event.Event{Type: "pc_created", Version: 3, Payload: []byte(`{"x":1}`)},
+			event.Event{Type: "character_created", Version: 3, Payload: []byte(`{"x":1}`)},
 		},
-		"leaves a current event alone": {Event{
+		"leaves a current event alone": {event.Event{
 			Type: "dice_rolled", Version: 1,
 			Payload: []byte(`{"x":1}`),
-		}, Event{Type: "dice_rolled", Version: 1, Payload: []byte(`{"x":1}`)}},
+		}, event.Event{Type: "dice_rolled", Version: 1, Payload: []byte(`{"x":1}`)}},
 		"leaves an unknown type alone": {
-			Event{Type: "other", Version: 9, Payload: []byte(`{"x":1}`)},
-			Event{Type: "other", Version: 9, Payload: []byte(`{"x":1}`)},
+			event.Event{Type: "other", Version: 9, Payload: []byte(`{"x":1}`)},
+			event.Event{Type: "other", Version: 9, Payload: []byte(`{"x":1}`)},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -200,35 +201,35 @@ func TestCurrent(t *testing.T) {
 
 	t.Run("forgets what was decoded from the older payload", func(t *testing.T) {
 		t.Parallel()
-		old := Event{Type: "character_created", Version: 2, Payload: []byte(`{"hit_points":5}`)}
+		old := event.Event{Type: "character_created", Version: 2, Payload: []byte(`{"hit_points":5}`)}
 		feed.ForgetDecoded(&old)
 		type payload struct {
 			Stats struct {
 				HitPoints int `json:"hit_points"`
 			}
 		}
-		if _, err := Decode[payload](old); err != nil {
+		if _, err := event.Decode[payload](old); err != nil {
 			t.Fatal(err)
 		}
 		today, err := catalogue.Current(old)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if p, err := Decode[payload](today); err != nil || p.Stats.HitPoints != 5 {
+		if p, err := event.Decode[payload](today); err != nil || p.Stats.HitPoints != 5 {
 			t.Errorf("got %+v, %v", p, err)
 		}
 	})
 
 	for name, test := range map[string]struct {
-		event   Event
+		event   event.Event
 		message string
 	}{
 		"a version newer than the catalogue": {
-			Event{Type: "dice_rolled", Version: 2, CampaignID: "c1", Seq: 8},
+			event.Event{Type: "dice_rolled", Version: 2, CampaignID: "c1", Seq: 8},
 			`event 8 of campaign "c1" is "dice_rolled" version 2, the catalogue reads 1 … 1: deploy`,
 		},
 		"a version without an upcaster": {
-			Event{Type: "late", Version: 2, CampaignID: "c1", Seq: 8},
+			event.Event{Type: "late", Version: 2, CampaignID: "c1", Seq: 8},
 			`event 8 of campaign "c1" is "late" version 2, the catalogue reads 3 … 4: add`,
 		},
 	} {
@@ -245,7 +246,7 @@ func TestCurrent(t *testing.T) {
 func TestCurrentIsSafeForConcurrentUse(t *testing.T) {
 	t.Parallel()
 	catalogue := characterCatalogue(t)
-	shared := Event{Type: "char_created", Version: 1, Payload: []byte(`{"hp":5}`)}
+	shared := event.Event{Type: "char_created", Version: 1, Payload: []byte(`{"hp":5}`)}
 	var running sync.WaitGroup
 	for range 8 {
 		running.Go(func() {
@@ -332,7 +333,7 @@ func TestCurrentGivesOneShapeForAllVersions(t *testing.T) {
 			3: `{"name":` + string(name) + `,"stats":{"hit_points":` + string(points) + `}}`,
 		}
 		version := rapid.IntRange(1, 3).Draw(t, "version")
-		e := Event{
+		e := event.Event{
 			Type: rapid.SampledFrom(catalogue.Names("character_created")).Draw(t, "type"), Version: version,
 			Payload: []byte(shapes[version]),
 		}
@@ -357,7 +358,7 @@ func jsonEqual(a, b any) bool {
 func BenchmarkCurrent(b *testing.B) {
 	catalogue := characterCatalogue(b)
 	document := []byte(`{"text":"` + strings.Repeat("x", 1000) + `"}`)
-	for name, e := range map[string]Event{
+	for name, e := range map[string]event.Event{
 		"of an event that is current": {Type: "dice_rolled", Version: 1, Payload: document},
 		"of an unknown type":          {Type: "other", Version: 1, Payload: document},
 		"two upcasters": {

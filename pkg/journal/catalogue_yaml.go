@@ -13,7 +13,8 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"github.com/tidemark-go/tidemark/internal/bom"
-	"github.com/tidemark-go/tidemark/internal/store/feed"
+	"github.com/tidemark-go/tidemark/internal/text"
+	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
 type catalogueFile struct {
@@ -23,7 +24,7 @@ type catalogueFile struct {
 
 type eventTypeYAML struct {
 	Version int                `yaml:"version"`
-	Intent  Intent             `yaml:"intent"`
+	Intent  event.Intent       `yaml:"intent"`
 	Aliases []string           `yaml:"aliases"`
 	Upcast  map[int][]stepYAML `yaml:"upcast"`
 	Schema  any                `yaml:"schema"` // inline, or the name of a file
@@ -64,7 +65,7 @@ func LoadCatalogue(fsys fs.FS, name string) (_ *Catalogue, err error) {
 	for _, t := range slices.Sorted(maps.Keys(file.Types)) {
 		eventType, err := file.Types[t].eventType(t, fsys, path.Dir(name))
 		if err != nil {
-			mistakes = append(mistakes, fmt.Errorf("event type %s: %w", feed.Shortened(t), err))
+			mistakes = append(mistakes, fmt.Errorf("event type %s: %w", text.Shortened(t), err))
 		}
 		types = append(types, eventType)
 	}

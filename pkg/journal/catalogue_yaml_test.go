@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+
+	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
 func loadYAML(source string) (*Catalogue, error) {
@@ -41,18 +43,18 @@ types:
 		if err != nil {
 			t.Fatal(err)
 		}
-		today, err := catalogue.Current(Event{Type: "born", Version: 1, Payload: []byte(`{"hp":5,"stats":{"x":1},"old":0}`)})
+		today, err := catalogue.Current(event.Event{Type: "born", Version: 1, Payload: []byte(`{"hp":5,"stats":{"x":1},"old":0}`)})
 		want := `{"last":"1","level":1,"more":{"c":[1,2.5,true,null,"text"]},"stats":{"hit_points":5,"y":1}}`
 		if err != nil || today.Type != "created" || today.Version != 2 || string(today.Payload) != want {
 			t.Errorf("got %s version %d %s, %v; want %s", today.Type, today.Version, today.Payload, err, want)
 		}
 		for payload, field := range map[string]string{`{"level":1}`: "", `{"level":0}`: "payload", `{}`: "payload"} {
-			e := Event{Type: "made", Payload: []byte(payload)}
-			if err := catalogue.prepare(&e); (err == nil) != (field == "") || (err == nil && e.Intent != AuditOnly) {
+			e := event.Event{Type: "made", Payload: []byte(payload)}
+			if err := catalogue.prepare(&e); (err == nil) != (field == "") || (err == nil && e.Intent != event.AuditOnly) {
 				t.Errorf("%s: %v, intent %s", payload, err, e.Intent)
 			}
 		}
-		for e, accepted := range map[*Event]bool{
+		for e, accepted := range map[*event.Event]bool{
 			{Type: "noted"}: false,
 			{Type: "noted", Payload: []byte(`{"text":""}`)}: true, {Type: "plain"}: true, {Type: "other"}: false,
 		} {
@@ -73,7 +75,7 @@ types:
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := catalogue.prepare(&Event{Type: "other"}); err != nil {
+			if err := catalogue.prepare(&event.Event{Type: "other"}); err != nil {
 				t.Error(err)
 			}
 		})

@@ -6,6 +6,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -14,7 +15,7 @@ func TestEventsNameTheirCauseAndTheFirstOfAll(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
 	ctx := t.Context()
-	add := func(e journal.Event) journal.Event {
+	add := func(e event.Event) event.Event {
 		t.Helper()
 		err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
 			_, err := journal.Append(ctx, tx, "a", journal.Any, e)
@@ -29,17 +30,17 @@ func TestEventsNameTheirCauseAndTheFirstOfAll(t *testing.T) {
 		}
 		return last
 	}
-	first := add(journal.Event{Type: "placed"})
+	first := add(event.Event{Type: "placed"})
 	if first.CorrelationID() != "" || first.CausationID() != "" {
 		t.Errorf("an event without a cause has %s", first.Metadata)
 	}
 	ctx = journal.WithCause(ctx, first)
-	second := add(journal.Event{Type: "paid", Metadata: []byte(`{"ip": "::1"}`)})
+	second := add(event.Event{Type: "paid", Metadata: []byte(`{"ip": "::1"}`)})
 	ctx = journal.WithCause(ctx, second)
-	third := add(journal.Event{Type: "sent"})
-	own := add(journal.Event{Type: "sent", Metadata: []byte(`{"correlation_id": "mine", "causation_id": "too"}`)})
+	third := add(event.Event{Type: "sent"})
+	own := add(event.Event{Type: "sent", Metadata: []byte(`{"correlation_id": "mine", "causation_id": "too"}`)})
 	for _, c := range []struct {
-		e                      journal.Event
+		e                      event.Event
 		correlation, causation string
 	}{
 		{second, first.Identity(), first.Identity()},
@@ -50,8 +51,8 @@ func TestEventsNameTheirCauseAndTheFirstOfAll(t *testing.T) {
 			t.Errorf("%s has %s, want %s and %s", c.e.Type, c.e.Metadata, c.correlation, c.causation)
 		}
 	}
-	places, err := appendIf(ctx, pool, journal.Condition{FailIfMatch: journal.Types("never")},
-		journal.Event{CampaignID: "b", Type: "noted"})
+	places, err := appendIf(ctx, pool, journal.Condition{FailIfMatch: event.Types("never")},
+		event.Event{CampaignID: "b", Type: "noted"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +89,7 @@ func TestLoadFoldsACampaignToItsLastSeq(t *testing.T) {
 		t.Errorf("others got ahead: %v", err)
 	}
 	refused := errors.New("refused")
-	_, _, err = journal.Load(ctx, pool, "a", func(*int, journal.Event) error { return refused })
+	_, _, err = journal.Load(ctx, pool, "a", func(*int, event.Event) error { return refused })
 	if !errors.Is(err, refused) {
 		t.Errorf("got %v", err)
 	}

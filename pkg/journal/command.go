@@ -17,6 +17,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/internal/store/feed"
+	"github.com/tidemark-go/tidemark/internal/text"
+	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
 // ErrCommandReused is returned by [Command.Do] if the command's id was used for another one. The text
@@ -38,9 +40,9 @@ type Command struct {
 
 // Decision is what a command appends, and under which condition.
 type Decision struct {
-	Events    []Event    // without ids. CampaignID "": the command's campaign, which the first is of. None: nothing to do
-	Expect    Expect     // where the command's campaign stands, as [Load] has read it
-	Condition *Condition // of events anywhere, as [Decide] returns it; not together with Expect
+	Events    []event.Event // without ids. CampaignID "": the command's, which the first is of. None: nothing to do
+	Expect    Expect        // where the command's campaign stands, as [Load] has read it
+	Condition *Condition    // of events anywhere, as [Decide] returns it; not together with Expect
 }
 
 // Outcome says where the command's events are.
@@ -68,14 +70,14 @@ const hashKey = "$command"
 // again, in another transaction, if another append came first.
 //
 // Events get ids that follow from the command's id, so a repeat is recognised after a COMMIT whose reply
-// was lost, and while the first call still runs. Errors: [ErrCommandReused], [ErrArchived] if the
+// was lost, and while the first call still runs. Errors: [ErrCommandReused], [event.ErrArchived] if the
 // campaign is archived, those of decide, of [Journal.Append], [Journal.AppendIf], and of the connection.
 func (c Command) Do(
 	ctx context.Context, db *pgxpool.Pool, decide func(ctx context.Context, tx pgx.Tx) (Decision, error),
 ) (Outcome, error) {
 	if c.CampaignID == "" || c.ID == uuid.Nil {
 		return Outcome{}, fmt.Errorf("command %s of campaign %s: give it a campaign, and an id of its own", c.ID,
-			feed.Shortened(c.CampaignID))
+			text.Shortened(c.CampaignID))
 	}
 	var out Outcome
 	err := c.Retry.Do(ctx, func(ctx context.Context) error {
@@ -92,7 +94,7 @@ func (c Command) Do(
 			return err
 		})
 		switch {
-		case err == nil || undecided || errors.Is(err, ErrCommandReused) || errors.Is(err, ErrArchived):
+		case err == nil || undecided || errors.Is(err, ErrCommandReused) || errors.Is(err, event.ErrArchived):
 			return err
 		case errors.Is(err, ErrEventIDReused) || errors.Is(err, ErrPartlyAppended):
 			return &raceError{err} // the same command, decided otherwise, came first: the next attempt finds it
@@ -143,8 +145,8 @@ func (c Command) attempt(ctx context.Context, tx pgx.Tx, decide func() (Decision
 // before returns the places of the command's events if it has taken effect.
 func (c Command) before(ctx context.Context, tx pgx.Tx) (Outcome, error) {
 	first, err := feed.Find(ctx, tx, c.CampaignID, c.ID)
-	unreadable, _ := errors.AsType[*UnreadableError](err)
-	if errors.Is(err, ErrNotFound) {
+	unreadable, _ := errors.AsType[*event.UnreadableError](err)
+	if errors.Is(err, event.ErrNotFound) {
 		return Outcome{}, nil
 	}
 	if err != nil && unreadable == nil {
@@ -152,7 +154,7 @@ func (c Command) before(ctx context.Context, tx pgx.Tx) (Outcome, error) {
 	}
 	if hash := hashIn(first.Metadata); hash != "" && c.Content != nil && hash != c.hash() {
 		return Outcome{}, detailing(ErrCommandReused, "command %s of campaign %s was used for another request: give each "+
-			"command an id of its own, and repeat it unchanged", c.ID, feed.Shortened(c.CampaignID))
+			"command an id of its own, and repeat it unchanged", c.ID, text.Shortened(c.CampaignID))
 	}
 	out := Outcome{Repeated: true, Places: []Appended{{
 		CampaignID: c.CampaignID, Seq: first.Seq, Position: first.Position, ID: c.ID, Duplicate: true,
@@ -185,9 +187,9 @@ func (c Command) before(ctx context.Context, tx pgx.Tx) (Outcome, error) {
 }
 
 // named returns the events with their campaigns, ids, and the hash of the content.
-func (c Command) named(d Decision) ([]Event, error) {
+func (c Command) named(d Decision) ([]event.Event, error) {
 	fault := func(format string, args ...any) error {
-		return fmt.Errorf("command %s of campaign %s: "+format, append([]any{c.ID, feed.Shortened(c.CampaignID)}, args...)...)
+		return fmt.Errorf("command %s of campaign %s: "+format, append([]any{c.ID, text.Shortened(c.CampaignID)}, args...)...)
 	}
 	if d.Condition != nil && d.Expect != Any {
 		return nil, fault("the decision has a condition and expects a seq: give it one of them")
@@ -198,7 +200,7 @@ func (c Command) named(d Decision) ([]Event, error) {
 		e.CampaignID = cmp.Or(e.CampaignID, c.CampaignID)
 		if i == 0 && e.CampaignID != c.CampaignID {
 			return nil, fault("its first event is of campaign %s: put an event of the command's campaign first",
-				feed.Shortened(e.CampaignID))
+				text.Shortened(e.CampaignID))
 		}
 		if e.ID != uuid.Nil {
 			return nil, fault("events[%d] has an id: leave it to the command", i)
@@ -237,7 +239,7 @@ func hashIn(metadata json.RawMessage) string {
 }
 
 // batched groups events by campaign, the command's first.
-func batched(events []Event, expect Expect) (batches []Batch) {
+func batched(events []event.Event, expect Expect) (batches []Batch) {
 	for _, e := range events {
 		i := slices.IndexFunc(batches, func(b Batch) bool { return b.CampaignID == e.CampaignID })
 		if i < 0 {

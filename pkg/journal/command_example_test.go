@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -24,7 +25,7 @@ var errTaken = errors.New("the seat is taken")
 // bookSeat books a seat, once for each command.
 func bookSeat(ctx context.Context, pool *pgxpool.Pool, c journal.Command) (journal.Outcome, error) {
 	return c.Do(ctx, pool, func(ctx context.Context, tx pgx.Tx) (journal.Decision, error) {
-		taken, seq, err := journal.Load(ctx, tx, c.CampaignID, func(taken *bool, e journal.Event) error {
+		taken, seq, err := journal.Load(ctx, tx, c.CampaignID, func(taken *bool, e event.Event) error {
 			*taken = e.Type == "seat_booked"
 			return nil
 		})
@@ -32,7 +33,7 @@ func bookSeat(ctx context.Context, pool *pgxpool.Pool, c journal.Command) (journ
 			return journal.Decision{}, errors.Join(err, errTaken)
 		}
 		return journal.Decision{
-			Events: []journal.Event{{Type: "seat_booked", Payload: json.RawMessage(c.Content)}},
+			Events: []event.Event{{Type: "seat_booked", Payload: json.RawMessage(c.Content)}},
 			Expect: journal.Exactly(seq),
 		}, nil
 	})
@@ -60,7 +61,7 @@ func seatHandler(pool *pgxpool.Pool) http.HandlerFunc {
 			http.Error(w, err.Error(), http.StatusConflict)
 		case errors.Is(err, journal.ErrCommandReused), errors.As(err, &invalid):
 			http.Error(w, err.Error(), http.StatusUnprocessableEntity)
-		case errors.Is(err, journal.ErrArchived):
+		case errors.Is(err, event.ErrArchived):
 			http.Error(w, "this seat is archived", http.StatusGone)
 		case err != nil:
 			http.Error(w, "try again with the same Idempotency-Key", http.StatusServiceUnavailable)

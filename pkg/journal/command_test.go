@@ -18,6 +18,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -38,12 +39,12 @@ func booking(show, content string) *seats {
 func (s *seats) byTag(ctx context.Context, tx pgx.Tx) (journal.Decision, error) {
 	s.decided.Add(1)
 	tag := "show=" + s.CampaignID
-	n, condition, err := journal.Decide(ctx, tx, journal.Tagged([]string{tag}, "booked"), count)
+	n, condition, err := journal.Decide(ctx, tx, event.Tagged([]string{tag}, "booked"), count)
 	if err != nil || n >= 2 {
 		return journal.Decision{}, errors.Join(err, errSoldOut)
 	}
 	return journal.Decision{
-		Events: []journal.Event{
+		Events: []event.Event{
 			{Type: "booked", Tags: []string{tag}},
 			{CampaignID: "bills", Type: "billed"},
 			{Type: "confirmed"},
@@ -55,7 +56,7 @@ func (s *seats) byTag(ctx context.Context, tx pgx.Tx) (journal.Decision, error) 
 // bySeq decides on the campaign alone.
 func (s *seats) bySeq(ctx context.Context, tx pgx.Tx) (journal.Decision, error) {
 	s.decided.Add(1)
-	n, seq, err := journal.Load(ctx, tx, s.CampaignID, func(n *int, e journal.Event) error {
+	n, seq, err := journal.Load(ctx, tx, s.CampaignID, func(n *int, e event.Event) error {
 		if e.Type == "booked" {
 			*n++
 		}
@@ -65,7 +66,7 @@ func (s *seats) bySeq(ctx context.Context, tx pgx.Tx) (journal.Decision, error) 
 		return journal.Decision{}, errors.Join(err, errSoldOut)
 	}
 	return journal.Decision{
-		Events: []journal.Event{{Type: "booked"}, {CampaignID: "bills", Type: "billed"}, {Type: "confirmed"}},
+		Events: []event.Event{{Type: "booked"}, {CampaignID: "bills", Type: "billed"}, {Type: "confirmed"}},
 		Expect: journal.Exactly(seq),
 	}, nil
 }
@@ -197,7 +198,7 @@ func TestWhatADecisionWritesIsThereOnce(t *testing.T) {
 		mustDo(t, pool, c.Command, func(ctx context.Context, tx pgx.Tx) (journal.Decision, error) {
 			d, err := way(c)(ctx, tx)
 			if c.decided.Load() == 1 {
-				mustAppend(t, pool, "hamlet", journal.Event{Type: "booked", Tags: []string{"show=hamlet"}})
+				mustAppend(t, pool, "hamlet", event.Event{Type: "booked", Tags: []string{"show=hamlet"}})
 			}
 			_, writeErr := tx.Exec(ctx, `INSERT INTO tickets VALUES (1)`)
 			return d, errors.Join(err, writeErr)
@@ -262,11 +263,11 @@ func TestCommandsThatSayTooLittleOrTooMuchAreRefused(t *testing.T) {
 		"no id":       {journal.Command{CampaignID: "hamlet"}, journal.Decision{}, "give it a campaign, and an id of its own"},
 		"no campaign": {journal.Command{ID: good.ID}, journal.Decision{}, "give it a campaign, and an id of its own"},
 		"an id": {
-			good, journal.Decision{Events: []journal.Event{{ID: good.ID, Type: "booked"}}}, "events[0] has an id: leave it to the command",
+			good, journal.Decision{Events: []event.Event{{ID: good.ID, Type: "booked"}}}, "events[0] has an id: leave it to the command",
 		},
 		"another campaign first": {
 			good,
-			journal.Decision{Events: []journal.Event{{CampaignID: "bills", Type: "billed"}}},
+			journal.Decision{Events: []event.Event{{CampaignID: "bills", Type: "billed"}}},
 			`its first event is of campaign "bills"`,
 		},
 		"both": {

@@ -17,6 +17,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -53,7 +54,7 @@ func eventually(t *testing.T, what string, done func() bool) {
 }
 
 // waitingForLock returns how many backends of the database wait for an advisory lock.
-func waitingForLock(t *testing.T, db journal.Querier) int {
+func waitingForLock(t *testing.T, db event.Querier) int {
 	t.Helper()
 	return query[int](t, db,
 		"SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted AND database = (SELECT oid FROM "+
@@ -136,7 +137,7 @@ func TestATransactionAppendsToAThousandCampaignsAtMost(t *testing.T) {
 		}
 		return all
 	}
-	one := journal.Query{Items: []journal.Item{{Types: []string{"never"}}}}
+	one := event.Query{Items: []event.Item{{Types: []string{"never"}}}}
 	for name, appends := range map[string]func(tx pgx.Tx) error{
 		"in one call": func(tx pgx.Tx) error {
 			_, err := journal.AppendAll(t.Context(), tx, oneEach(names(0, 1001)...)...)
@@ -157,7 +158,7 @@ func TestATransactionAppendsToAThousandCampaignsAtMost(t *testing.T) {
 		},
 		"on conditions": func(tx pgx.Tx) error {
 			for i := range 4 {
-				var events []journal.Event
+				var events []event.Event
 				for _, b := range oneEach(names(i*251, (i+1)*251)...) {
 					b.Events[0].CampaignID = b.CampaignID
 					events = append(events, b.Events...)
@@ -299,7 +300,7 @@ func TestWorkGoesWithItsEvents(t *testing.T) {
 func TestTheSameEventFromManyWritersIsStoredOnce(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
-	e := journal.Event{ID: uuid.New(), Type: "noted"}
+	e := event.Event{ID: uuid.New(), Type: "noted"}
 	var g errgroup.Group
 	var first atomic.Int64
 	for range 16 {

@@ -9,12 +9,13 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/internal/store/feed"
+	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
 // Condition lets an append through only if no event has been added that its decision did not know.
 // [Decide] returns it together with the state.
 type Condition struct {
-	FailIfMatch Query // the append fails if an event that this selects …
+	FailIfMatch event.Query // the append fails if an event that this selects …
 	// … has a position past this one, up to which everything was read: that of the last event of
 	// [Read], or [Floor]. 0: if there is any
 	After int64
@@ -38,15 +39,17 @@ type Condition struct {
 // Under REPEATABLE READ and SERIALIZABLE make it the transaction's first statement, or it may fail
 // with [ErrStaleSnapshot]. Two calls in one transaction may deadlock with two of another (SQLSTATE
 // 40P01). It waits for open transactions for 10 s, or for the session's lock_timeout (SQLSTATE
-// 55P03). Other errors are those of [Journal.Append], [ErrInvalidQuery] and [ErrInvalidCondition].
+// 55P03). Other errors are those of [Journal.Append], [event.ErrInvalidQuery] and [ErrInvalidCondition].
 // Without events it returns an [InvalidEventError].
-func (j *Journal) AppendIf(ctx context.Context, tx pgx.Tx, events []Event, condition Condition) ([]Appended, error) {
+func (j *Journal) AppendIf(
+	ctx context.Context, tx pgx.Tx, events []event.Event, condition Condition,
+) ([]Appended, error) {
 	return j.appendIf(ctx, tx, queryAppendIf, events, condition)
 }
 
 // appendIf returns [ErrConditionFailed] itself if the query returns the matching event as a row.
 func (j *Journal) appendIf(
-	ctx context.Context, tx pgx.Tx, query string, events []Event, condition Condition,
+	ctx context.Context, tx pgx.Tx, query string, events []event.Event, condition Condition,
 ) ([]Appended, error) {
 	doc, guard, err := j.encodeIf(ctx, tx, events, condition)
 	if err != nil {
@@ -69,7 +72,7 @@ func (c Condition) explain(ctx context.Context, err error) error {
 // appendIfAndCommit commits in the same round trip, so others wait less. It leaves an empty
 // transaction open for the caller to end.
 func (j *Journal) appendIfAndCommit(
-	ctx context.Context, tx pgx.Tx, events []Event, condition Condition,
+	ctx context.Context, tx pgx.Tx, events []event.Event, condition Condition,
 ) (places []Appended, err error) {
 	doc, guard, err := j.encodeIf(ctx, tx, events, condition)
 	if err != nil {
@@ -89,7 +92,7 @@ func (j *Journal) appendIfAndCommit(
 
 // AppendIfSQL is [Journal.AppendIf] for applications on database/sql.
 func (j *Journal) AppendIfSQL(
-	ctx context.Context, tx *sql.Tx, events []Event, condition Condition,
+	ctx context.Context, tx *sql.Tx, events []event.Event, condition Condition,
 ) ([]Appended, error) {
 	doc, guard, err := j.encodeIf(ctx, tx, events, condition)
 	if err != nil {
@@ -101,18 +104,18 @@ func (j *Journal) AppendIfSQL(
 }
 
 // AppendIf is [Journal.AppendIf] without a catalogue.
-func AppendIf(ctx context.Context, tx pgx.Tx, events []Event, condition Condition) ([]Appended, error) {
+func AppendIf(ctx context.Context, tx pgx.Tx, events []event.Event, condition Condition) ([]Appended, error) {
 	return New(nil).AppendIf(ctx, tx, events, condition)
 }
 
 // AppendIfSQL is [Journal.AppendIfSQL] without a catalogue.
-func AppendIfSQL(ctx context.Context, tx *sql.Tx, events []Event, condition Condition) ([]Appended, error) {
+func AppendIfSQL(ctx context.Context, tx *sql.Tx, events []event.Event, condition Condition) ([]Appended, error) {
 	return New(nil).AppendIfSQL(ctx, tx, events, condition)
 }
 
 // encodeIf validates the arguments and encodes the two documents.
 func (j *Journal) encodeIf(
-	ctx context.Context, tx any, events []Event, condition Condition,
+	ctx context.Context, tx any, events []event.Event, condition Condition,
 ) (doc, guard string, err error) {
 	if len(events) == 0 {
 		return "", "", &InvalidEventError{

@@ -16,18 +16,19 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
 
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
 // tagged returns an event of a campaign.
-func tagged(campaign, eventType string, tags ...string) journal.Event {
-	return journal.Event{CampaignID: campaign, Type: eventType, Tags: tags}
+func tagged(campaign, eventType string, tags ...string) event.Event {
+	return event.Event{CampaignID: campaign, Type: eventType, Tags: tags}
 }
 
 // appendIf appends under a condition in a transaction of its own.
 func appendIf(
-	ctx context.Context, pool *pgxpool.Pool, condition journal.Condition, events ...journal.Event,
+	ctx context.Context, pool *pgxpool.Pool, condition journal.Condition, events ...event.Event,
 ) (places []journal.Appended, err error) {
 	err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) (err error) {
 		places, err = journal.AppendIf(ctx, tx, events, condition)
@@ -37,11 +38,11 @@ func appendIf(
 }
 
 // always returns a condition that holds: no event of these tests matches its query.
-func always() journal.Condition { return journal.Condition{FailIfMatch: journal.Types("never")} }
+func always() journal.Condition { return journal.Condition{FailIfMatch: event.Types("never")} }
 
 // mustAppendIf appends under a condition that must hold.
 func mustAppendIf(
-	t *testing.T, pool *pgxpool.Pool, condition journal.Condition, events ...journal.Event,
+	t *testing.T, pool *pgxpool.Pool, condition journal.Condition, events ...event.Event,
 ) []journal.Appended {
 	t.Helper()
 	places, err := appendIf(t.Context(), pool, condition, events...)
@@ -70,30 +71,30 @@ func TestAConditionFailsWhenAnEventPastItMatches(t *testing.T) {
 		t.Fatalf("places %+v", places)
 	}
 	for name, c := range map[string]struct {
-		query    journal.Query
+		query    event.Query
 		after    int // index of the event whose position is After; -1: none
 		conflict int // index of the conflicting event; -1: the condition holds
 		item     int
 	}{
-		"everything":                       {journal.Query{}, -1, 0, 0},
-		"everything, all known":            {journal.Query{}, 3, -1, 0},
-		"a type":                           {journal.Types("closed"), -1, 2, 0},
-		"a type without tags":              {journal.Types("noted"), 2, 3, 0},
-		"a type that is not there":         {journal.Types("lost"), -1, -1, 0},
-		"a type, known":                    {journal.Types("opened"), 1, -1, 0},
-		"a tag":                            {journal.Tagged([]string{"y"}), -1, 0, 0},
-		"a tag, past the first":            {journal.Tagged([]string{"y"}), 0, 2, 0},
-		"a tag, all known":                 {journal.Tagged([]string{"y"}), 2, -1, 0},
-		"a tag and a type":                 {journal.Tagged([]string{"y"}, "closed"), -1, 2, 0},
-		"a tag and another type":           {journal.Tagged([]string{"x"}, "closed"), -1, -1, 0},
-		"a tag and several types":          {journal.Tagged([]string{"y"}, "noted", "closed", "opened"), 0, 2, 0},
-		"two tags":                         {journal.Tagged([]string{"y", "x"}), -1, 0, 0},
-		"two tags, known":                  {journal.Tagged([]string{"x", "y"}), 0, -1, 0},
-		"two tags, one of them nowhere":    {journal.Tagged([]string{"x", "z"}), -1, -1, 0},
-		"the same tag twice":               {journal.Tagged([]string{"x", "x"}), -1, 0, 0},
-		"a second item":                    {journal.Types("lost").Or(journal.Tagged([]string{"y"}, "closed")), -1, 2, 1},
-		"the first of two items":           {journal.Types("noted").Or(journal.Types("opened")), -1, 0, 1},
-		"an item of nothing is everything": {journal.Query{Items: []journal.Item{{}}}, 2, 3, 0},
+		"everything":                       {event.Query{}, -1, 0, 0},
+		"everything, all known":            {event.Query{}, 3, -1, 0},
+		"a type":                           {event.Types("closed"), -1, 2, 0},
+		"a type without tags":              {event.Types("noted"), 2, 3, 0},
+		"a type that is not there":         {event.Types("lost"), -1, -1, 0},
+		"a type, known":                    {event.Types("opened"), 1, -1, 0},
+		"a tag":                            {event.Tagged([]string{"y"}), -1, 0, 0},
+		"a tag, past the first":            {event.Tagged([]string{"y"}), 0, 2, 0},
+		"a tag, all known":                 {event.Tagged([]string{"y"}), 2, -1, 0},
+		"a tag and a type":                 {event.Tagged([]string{"y"}, "closed"), -1, 2, 0},
+		"a tag and another type":           {event.Tagged([]string{"x"}, "closed"), -1, -1, 0},
+		"a tag and several types":          {event.Tagged([]string{"y"}, "noted", "closed", "opened"), 0, 2, 0},
+		"two tags":                         {event.Tagged([]string{"y", "x"}), -1, 0, 0},
+		"two tags, known":                  {event.Tagged([]string{"x", "y"}), 0, -1, 0},
+		"two tags, one of them nowhere":    {event.Tagged([]string{"x", "z"}), -1, -1, 0},
+		"the same tag twice":               {event.Tagged([]string{"x", "x"}), -1, 0, 0},
+		"a second item":                    {event.Types("lost").Or(event.Tagged([]string{"y"}, "closed")), -1, 2, 1},
+		"the first of two items":           {event.Types("noted").Or(event.Types("opened")), -1, 0, 1},
+		"an item of nothing is everything": {event.Query{Items: []event.Item{{}}}, 2, 3, 0},
 	} {
 		condition := journal.Condition{FailIfMatch: c.query}
 		if c.after >= 0 {
@@ -103,7 +104,7 @@ func TestAConditionFailsWhenAnEventPastItMatches(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = journal.AppendIf(t.Context(), tx, []journal.Event{tagged("d", "new", "new")}, condition)
+		_, err = journal.AppendIf(t.Context(), tx, []event.Event{tagged("d", "new", "new")}, condition)
 		if rollback := tx.Rollback(t.Context()); rollback != nil {
 			t.Fatal(rollback)
 		}
@@ -133,7 +134,7 @@ func TestAConditionalAppendIsRepeatedSafely(t *testing.T) {
 	pool := pgtest.New(t)
 	first, second := tagged("a", "opened", "x"), tagged("b", "opened", "x")
 	first.ID, second.ID = uuid.New(), uuid.New()
-	once := journal.Condition{FailIfMatch: journal.Tagged([]string{"x"})}
+	once := journal.Condition{FailIfMatch: event.Tagged([]string{"x"})}
 	places := mustAppendIf(t, pool, once, first, second)
 	again := mustAppendIf(t, pool, once, first, second)
 	for i := range places {
@@ -165,14 +166,14 @@ func TestAppendIfSQLDoesWhatAppendIfDoes(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	once := journal.Condition{FailIfMatch: journal.Tagged([]string{"x"})}
+	once := journal.Condition{FailIfMatch: event.Tagged([]string{"x"})}
 	for n := range 2 {
 		tx, err := db.BeginTx(t.Context(), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		places, err := journal.AppendIfSQL(t.Context(), tx,
-			[]journal.Event{tagged("a", "opened", "x"), tagged("b", "opened", "x")}, once)
+			[]event.Event{tagged("a", "opened", "x"), tagged("b", "opened", "x")}, once)
 		if n == 0 {
 			if err != nil || len(places) != 2 || places[1].CampaignID != "b" || places[1].ID == uuid.Nil {
 				t.Errorf("got %+v, %v", places, err)
@@ -195,8 +196,8 @@ func TestWhatCannotBeMeantIsRefused(t *testing.T) {
 	pool := pgtest.New(t)
 	e := tagged("a", "opened")
 	var invalid *journal.InvalidEventError
-	if _, err := appendIf(t.Context(), pool, journal.Condition{FailIfMatch: journal.Tagged([]string{"x", ""})},
-		e); !errors.Is(err, journal.ErrInvalidQuery) || !strings.Contains(err.Error(), "items[0].tags[1] ") {
+	if _, err := appendIf(t.Context(), pool, journal.Condition{FailIfMatch: event.Tagged([]string{"x", ""})},
+		e); !errors.Is(err, event.ErrInvalidQuery) || !strings.Contains(err.Error(), "items[0].tags[1] ") {
 		t.Errorf("an empty tag: %v", err)
 	}
 	if _, err := appendIf(t.Context(), pool, always()); !errors.As(err, &invalid) {
@@ -242,7 +243,7 @@ func TestWhatCannotBeMeantIsRefused(t *testing.T) {
 func TestAConditionThatKnowsWhatHasNotHappenedIsRefused(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
-	query := journal.Tagged([]string{"x"}, "opened")
+	query := event.Tagged([]string{"x"}, "opened")
 	known := func(err error, position, last int64) bool {
 		return errors.Is(err, journal.ErrInvalidCondition) && strings.Contains(err.Error(),
 			fmt.Sprintf("knows position %d, the journal goes from 1 to %d:", position, last))
@@ -252,7 +253,7 @@ func TestAConditionThatKnowsWhatHasNotHappenedIsRefused(t *testing.T) {
 		t.Errorf("nothing has happened: %v", err)
 	}
 	last := mustAppendIf(t, pool, journal.Condition{FailIfMatch: query}, tagged("a", "opened", "x"))[0].Position
-	for _, q := range []journal.Query{query, journal.Types("opened"), {}} { // each kind of lookup
+	for _, q := range []event.Query{query, event.Types("opened"), {}} { // each kind of lookup
 		for _, after := range []int64{last + 1, last + 1_000_000, math.MaxInt64, -1} {
 			_, err := appendIf(t.Context(), pool, journal.Condition{FailIfMatch: q, After: after}, tagged("a", "opened", "x"))
 			if !known(err, after, last) {
@@ -274,9 +275,9 @@ func TestAConditionThatKnowsWhatHasNotHappenedIsRefused(t *testing.T) {
 	}
 	attempts := 0
 	_, err := journal.Retry{}.AppendIf(t.Context(), pool, nil,
-		func(context.Context, journal.Querier) ([]journal.Event, journal.Condition, error) {
+		func(context.Context, event.Querier) ([]event.Event, journal.Condition, error) {
 			attempts++
-			return []journal.Event{tagged("a", "opened")}, journal.Condition{FailIfMatch: query, After: 1000}, nil
+			return []event.Event{tagged("a", "opened")}, journal.Condition{FailIfMatch: query, After: 1000}, nil
 		})
 	if !errors.Is(err, journal.ErrInvalidCondition) || attempts != 1 {
 		t.Errorf("%d attempts, %v", attempts, err)

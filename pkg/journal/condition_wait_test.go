@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -24,7 +25,7 @@ func many(n int) (tags []string) {
 }
 
 // imported returns events with 200 different tags, more than a transaction locks one by one.
-func imported(campaign string) (events []journal.Event) {
+func imported(campaign string) (events []event.Event) {
 	for _, tag := range many(200) {
 		events = append(events, tagged(campaign, "opened", tag))
 	}
@@ -37,7 +38,7 @@ type contention struct {
 }
 
 func contentions() map[string]contention {
-	appends := func(events ...journal.Event) func(context.Context, pgx.Tx) error {
+	appends := func(events ...event.Event) func(context.Context, pgx.Tx) error {
 		return func(ctx context.Context, tx pgx.Tx) error {
 			_, err := journal.AppendAll(ctx, tx, journal.Batch{
 				CampaignID: events[0].CampaignID, Expect: journal.Any,
@@ -46,36 +47,36 @@ func contentions() map[string]contention {
 			return err
 		}
 	}
-	decides := func(query journal.Query, campaign string) func(context.Context, pgx.Tx) error {
+	decides := func(query event.Query, campaign string) func(context.Context, pgx.Tx) error {
 		return func(ctx context.Context, tx pgx.Tx) error {
-			_, err := journal.AppendIf(ctx, tx, []journal.Event{tagged(campaign, "decided")},
+			_, err := journal.AppendIf(ctx, tx, []event.Event{tagged(campaign, "decided")},
 				journal.Condition{FailIfMatch: query})
 			return err
 		}
 	}
-	unused := journal.Tagged([]string{"unused"}, "never")
+	unused := event.Tagged([]string{"unused"}, "never")
 	return map[string]contention{
 		"a condition on a tag": {
 			appends(tagged("held", "opened", "x")),
-			decides(journal.Tagged([]string{"x"}, "opened"), "b"),
+			decides(event.Tagged([]string{"x"}, "opened"), "b"),
 		},
-		"a condition on a type": {appends(tagged("held", "opened")), decides(journal.Types("opened"), "b")},
-		"a condition on all":    {appends(tagged("held", "opened")), decides(journal.Query{}, "b")},
+		"a condition on a type": {appends(tagged("held", "opened")), decides(event.Types("opened"), "b")},
+		"a condition on all":    {appends(tagged("held", "opened")), decides(event.Query{}, "b")},
 		"a condition of many terms": {
 			appends(tagged("held", "opened")),
-			decides(journal.Tagged([]string{"x"}, many(70)...), "b"),
+			decides(event.Tagged([]string{"x"}, many(70)...), "b"),
 		},
 		"a condition, for its campaign": {
 			appends(tagged("held", "opened")),
-			decides(journal.Tagged([]string{"x"}, "opened"), "held"),
+			decides(event.Tagged([]string{"x"}, "opened"), "held"),
 		},
 		"an import": {
-			decides(journal.Tagged([]string{"tag 1"}, "never"), "held"),
+			decides(event.Tagged([]string{"tag 1"}, "never"), "held"),
 			appends(imported("b")...),
 		},
 		"an import, for its campaign": {appends(tagged("held", "opened")), appends(imported("held")...)},
 		"an import, in one call": {
-			decides(journal.Tagged([]string{"tag 1"}, "never"), "held"),
+			decides(event.Tagged([]string{"tag 1"}, "never"), "held"),
 			func(ctx context.Context, tx pgx.Tx) error {
 				_, err := journal.Append(ctx, tx, "b", journal.Any, imported("b")...)
 				return err
@@ -99,7 +100,7 @@ func TestWhatWaitsForAnOpenTransactionHoldsUpNobodyElse(t *testing.T) {
 			open, waiting := contend(t, pool, c)
 			for range 3 {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-				_, err := appendIf(ctx, pool, journal.Condition{FailIfMatch: journal.Tagged([]string{"x"}, "closed")},
+				_, err := appendIf(ctx, pool, journal.Condition{FailIfMatch: event.Tagged([]string{"x"}, "closed")},
 					tagged("c", "opened", "x", "tag 2"))
 				cancel()
 				if err != nil {

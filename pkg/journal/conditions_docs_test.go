@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -15,8 +16,8 @@ import (
 var errOverdrawn = errors.New("the wallet holds less")
 
 // foldFunds adds up the balance of a wallet.
-func foldFunds(funds *int, e journal.Event) error {
-	moved, err := journal.Decode[struct{ Amount int }](e)
+func foldFunds(funds *int, e event.Event) error {
+	moved, err := event.Decode[struct{ Amount int }](e)
 	if e.Type == "funds_deposited" {
 		*funds += moved.Amount
 	} else {
@@ -27,17 +28,17 @@ func foldFunds(funds *int, e journal.Event) error {
 
 // withdraw is a snippet of docs/guides/conditions.md.
 func withdraw(ctx context.Context, pool *pgxpool.Pool, amount int, payload json.RawMessage) error {
-	balance := journal.Tagged([]string{"wallet=7"}, "wallet_opened", "funds_deposited", "funds_withdrawn",
+	balance := event.Tagged([]string{"wallet=7"}, "wallet_opened", "funds_deposited", "funds_withdrawn",
 		"funds_transferred")
-	either := balance.Or(journal.Types("bank_holiday_declared"))
+	either := balance.Or(event.Types("bank_holiday_declared"))
 	_ = either
 	_, err := journal.Retry{}.AppendIf(ctx, pool, nil,
-		func(ctx context.Context, db journal.Querier) ([]journal.Event, journal.Condition, error) {
+		func(ctx context.Context, db event.Querier) ([]event.Event, journal.Condition, error) {
 			funds, condition, err := journal.Decide(ctx, db, balance, foldFunds)
 			if err != nil || funds < amount {
 				return nil, condition, errors.Join(err, errOverdrawn)
 			}
-			return []journal.Event{{
+			return []event.Event{{
 				CampaignID: "wallet-7", Type: "funds_withdrawn", Tags: []string{"wallet=7"},
 				Payload: payload,
 			}}, condition, nil
@@ -49,7 +50,7 @@ func TestTheDecisionOfTheDocs(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
 	amount := json.RawMessage(`{"Amount": 3}`)
-	mustAppendIf(t, pool, always(), journal.Event{
+	mustAppendIf(t, pool, always(), event.Event{
 		CampaignID: "wallet-7", Type: "funds_deposited",
 		Tags: []string{"wallet=7"}, Payload: json.RawMessage(`{"Amount": 5}`),
 	})

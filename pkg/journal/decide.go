@@ -7,6 +7,8 @@ import (
 	"slices"
 
 	"github.com/tidemark-go/tidemark/internal/store/feed"
+	"github.com/tidemark-go/tidemark/internal/text"
+	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
 // mostSeen limits a decision's events past the writer floor; the next attempt reads those beyond.
@@ -17,28 +19,28 @@ const mostSeen = 256
 type Model[S any] struct {
 	State S // the folded state, after DecideAll
 
-	query Query
-	fold  func(*S, Event) error
+	query event.Query
+	fold  func(*S, event.Event) error
 }
 
 // NewModel returns a model of the events that q selects. Its state starts as the zero value of S.
 // fold adds one event to it and may return an error to end the read.
-func NewModel[S any](q Query, fold func(state *S, e Event) error) *Model[S] {
+func NewModel[S any](q event.Query, fold func(state *S, e event.Event) error) *Model[S] {
 	return &Model[S]{query: q, fold: fold}
 }
 
 // Folder is a [*Model] of any state type.
 type Folder interface {
-	selects() Query
+	selects() event.Query
 	begin()
-	add(e Event) error
+	add(e event.Event) error
 }
 
-func (m *Model[S]) selects() Query { return m.query }
+func (m *Model[S]) selects() event.Query { return m.query }
 
 func (m *Model[S]) begin() { m.State = *new(S) }
 
-func (m *Model[S]) add(e Event) error { return m.fold(&m.State, e) }
+func (m *Model[S]) add(e event.Event) error { return m.fold(&m.State, e) }
 
 // Decide folds the events that q selects, in order of position, and returns the state and the
 // condition to append with: no event that q selects was added that the state does not contain.
@@ -47,7 +49,9 @@ func (m *Model[S]) add(e Event) error { return m.fold(&m.State, e) }
 // It reads outside the append's transaction, or inside it under READ COMMITTED. Under REPEATABLE
 // READ and SERIALIZABLE it is refused. It does not wait for appends in flight: if q selects one of
 // their events, the condition fails.
-func Decide[S any](ctx context.Context, db Querier, q Query, fold func(state *S, e Event) error) (S, Condition, error) {
+func Decide[S any](
+	ctx context.Context, db event.Querier, q event.Query, fold func(state *S, e event.Event) error,
+) (S, Condition, error) {
 	m := NewModel(q, fold)
 	condition, err := DecideAll(ctx, db, m)
 	return m.State, condition, err
@@ -55,7 +59,7 @@ func Decide[S any](ctx context.Context, db Querier, q Query, fold func(state *S,
 
 // DecideAll brings several models up to date in one read, each with its own query's events, and returns
 // one condition to append with. The states are of the same moment. A reused model starts over.
-func DecideAll(ctx context.Context, db Querier, models ...Folder) (Condition, error) {
+func DecideAll(ctx context.Context, db event.Querier, models ...Folder) (Condition, error) {
 	if len(models) == 0 {
 		return Condition{}, fmt.Errorf("decide: there are no models: name at least one")
 	}
@@ -114,12 +118,14 @@ func DecideAll(ctx context.Context, db Querier, models ...Folder) (Condition, er
 
 // untagged reports whether a part of the query selects by types alone. No index has those, so rare events
 // of a long journal need several statements.
-func untagged(q Query) bool {
-	return slices.ContainsFunc(q.Items, func(i feed.Item) bool { return len(i.Tags) == 0 && len(i.Types) > 0 })
+func untagged(q event.Query) bool {
+	return slices.ContainsFunc(q.Items, func(i event.Item) bool { return len(i.Tags) == 0 && len(i.Types) > 0 })
 }
 
 // addWindows folds the first page of the first window, and then all windows of m.
-func addWindows(ctx context.Context, db Querier, models []Folder, m *feed.Matching, events []Event) (err error) {
+func addWindows(
+	ctx context.Context, db event.Querier, models []Folder, m *feed.Matching, events []event.Event,
+) (err error) {
 	if n := len(events); n == feed.PageEvents {
 		m.After = events[n-1].Position
 	}
@@ -138,16 +144,16 @@ func addWindows(ctx context.Context, db Querier, models []Folder, m *feed.Matchi
 	}
 }
 
-func foldError(e *Event, err error) error {
-	return fmt.Errorf("fold event %d of campaign %s (%s): %w", e.Seq, feed.Shortened(e.CampaignID),
-		feed.Shortened(e.Type), err)
+func foldError(e *event.Event, err error) error {
+	return fmt.Errorf("fold event %d of campaign %s (%s): %w", e.Seq, text.Shortened(e.CampaignID),
+		text.Shortened(e.Type), err)
 }
 
 // Load folds all events of a campaign into a state, in order, and returns it with the last seq, 0
 // if there are no events. Append at [Exactly] that seq to be sure that the state is complete. Load
-// is [Decide] for one campaign. Errors of fold are returned wrapped; an [*UnreadableError] ends it.
+// is [Decide] for one campaign. Errors of fold are returned wrapped; an [*event.UnreadableError] ends it.
 func Load[S any](
-	ctx context.Context, db Querier, campaignID string, fold func(state *S, e Event) error,
+	ctx context.Context, db event.Querier, campaignID string, fold func(state *S, e event.Event) error,
 ) (state S, seq int64, err error) {
 	for e, err := range feed.ReadCampaign(ctx, db, campaignID, 0) {
 		if err != nil {
@@ -162,7 +168,7 @@ func Load[S any](
 }
 
 // addTo folds the event into the models that select it.
-func addTo(models []Folder, e Event) error {
+func addTo(models []Folder, e event.Event) error {
 	for _, m := range models {
 		if len(models) > 1 && !m.selects().Matches(e) {
 			continue

@@ -10,11 +10,12 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
-func count(n *int, _ journal.Event) error {
+func count(n *int, _ event.Event) error {
 	*n++
 	return nil
 }
@@ -24,8 +25,8 @@ func TestModelsComposeIntoOneReadAndOneCondition(t *testing.T) {
 	pool := pgtest.New(t)
 	mustAppendIf(t, pool, always(), tagged("a", "opened", "x"), tagged("b", "opened", "y"),
 		tagged("a", "closed", "x", "y"), tagged("c", "opened", "z"))
-	x, closed, none := journal.NewModel(journal.Tagged([]string{"x"}), count),
-		journal.NewModel(journal.Types("closed"), count), journal.NewModel(journal.Types("lost"), count)
+	x, closed, none := journal.NewModel(event.Tagged([]string{"x"}), count),
+		journal.NewModel(event.Types("closed"), count), journal.NewModel(event.Types("lost"), count)
 	var condition journal.Condition
 	for range 2 { // the second round starts from an empty state
 		var err error
@@ -37,12 +38,12 @@ func TestModelsComposeIntoOneReadAndOneCondition(t *testing.T) {
 		}
 	}
 	mustAppendIf(t, pool, condition, tagged("d", "opened", "z")) // matches none of the models
-	for _, e := range []journal.Event{tagged("d", "opened", "x"), tagged("d", "closed"), tagged("d", "lost")} {
+	for _, e := range []event.Event{tagged("d", "opened", "x"), tagged("d", "closed"), tagged("d", "lost")} {
 		tx := begin(t, pool)
 		if _, err := journal.Append(t.Context(), tx, "e", journal.Any, e); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := journal.AppendIf(t.Context(), tx, []journal.Event{tagged("d", "noted")}, condition); !errors.Is(err,
+		if _, err := journal.AppendIf(t.Context(), tx, []event.Event{tagged("d", "noted")}, condition); !errors.Is(err,
 			journal.ErrConditionFailed) {
 			t.Errorf("after %s %v: %v", e.Type, e.Tags, err)
 		}
@@ -63,7 +64,7 @@ func TestADecisionReadsPageByPage(t *testing.T) {
 		mustAppend(t, pool, "a", events...)
 	}
 	for query, want := range map[string]int{"n=0": 600, "n=2": 0} {
-		n, condition, err := journal.Decide(t.Context(), pool, journal.Tagged([]string{query}), count)
+		n, condition, err := journal.Decide(t.Context(), pool, event.Tagged([]string{query}), count)
 		if err != nil || n != want || condition.After != 1200 {
 			t.Errorf("%s: %d events, after %d, %v", query, n, condition.After, err)
 		}
@@ -80,7 +81,7 @@ func TestADecisionReadsPageByPage(t *testing.T) {
 		}
 		mustAppend(t, pool, "b", events...)
 	}
-	n, condition, err := journal.Decide(t.Context(), pool, journal.Tagged([]string{"late"}), count)
+	n, condition, err := journal.Decide(t.Context(), pool, event.Tagged([]string{"late"}), count)
 	if err != nil || n != 256 {
 		t.Fatalf("%d events, %v", n, err)
 	}
@@ -97,17 +98,17 @@ func TestRetriesDecideAgain(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
 	attempts, ahead := 0, 1 // attempts that lose to another append
-	decide := func(ctx context.Context, db journal.Querier) ([]journal.Event, journal.Condition, error) {
+	decide := func(ctx context.Context, db event.Querier) ([]event.Event, journal.Condition, error) {
 		attempts++
 		tag := "x"
 		if attempts <= ahead {
 			tag = fmt.Sprint("x", attempts) // another query each time, so its locks are free
 		}
-		n, condition, err := journal.Decide(ctx, db, journal.Tagged([]string{tag}), count)
+		n, condition, err := journal.Decide(ctx, db, event.Tagged([]string{tag}), count)
 		if attempts <= ahead {
-			mustAppend(t, pool, "other", journal.Event{Type: "noted", Tags: []string{"x", tag}})
+			mustAppend(t, pool, "other", event.Event{Type: "noted", Tags: []string{"x", tag}})
 		}
-		return []journal.Event{tagged("a", fmt.Sprint("decided by ", n), "mine")}, condition, err
+		return []event.Event{tagged("a", fmt.Sprint("decided by ", n), "mine")}, condition, err
 	}
 	for _, c := range []struct{ ahead, attempts, knows int }{{1, 2, 1}, {3, 4, 4}} {
 		attempts, ahead = 0, c.ahead
@@ -126,7 +127,7 @@ func TestRetriesDecideAgain(t *testing.T) {
 		attempts != 4 {
 		t.Errorf("%d attempts, %v", attempts, err)
 	}
-	nothing := func(context.Context, journal.Querier) ([]journal.Event, journal.Condition, error) {
+	nothing := func(context.Context, event.Querier) ([]event.Event, journal.Condition, error) {
 		return nil, journal.Condition{}, nil
 	}
 	if places, err := (journal.Retry{}).AppendIf(t.Context(), pool, nil, nothing); err != nil || places != nil {
@@ -145,7 +146,7 @@ func TestDecisionsAreNotReadFromAnOldSnapshot(t *testing.T) {
 	pool := pgtest.New(t)
 	for _, level := range []pgx.TxIsoLevel{pgx.RepeatableRead, pgx.Serializable} {
 		err := pgx.BeginTxFunc(t.Context(), pool, pgx.TxOptions{IsoLevel: level}, func(tx pgx.Tx) error {
-			_, _, err := journal.Decide(t.Context(), tx, journal.Query{}, count)
+			_, _, err := journal.Decide(t.Context(), tx, event.Query{}, count)
 			return err
 		})
 		if sqlState(err) != "TM008" {

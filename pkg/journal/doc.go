@@ -10,7 +10,7 @@
 // transactions commit, so ReadAll stops at the writer floor, below which the journal is complete.
 // It works on a primary, under READ COMMITTED.
 //
-// A decision may depend on events of any campaigns. [Decide] folds the events of a [Query] into a
+// A decision may depend on events of any campaigns. [Decide] folds the events of a [event.Query] into a
 // state and returns a [Condition]; [AppendIf] appends only if no further event matches it. Other
 // languages call tidemark.append_if. A [Catalogue] lists the event types, what they are for, and
 // how payloads of older versions become current.

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/internal/store/feed"
+	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
 // errNothingDone means that an append has returned no row: [unlessConverted] has left it out.
@@ -26,7 +27,7 @@ func checkEncoding(tx any) error {
 	return nil
 }
 
-// encodingOf replaces errNothingDone by an [*EncodingError].
+// encodingOf replaces errNothingDone by an [*event.EncodingError].
 func encodingOf(ctx context.Context, tx *sql.Tx, err error) error {
 	if !errors.Is(err, errNothingDone) {
 		return err
@@ -35,5 +36,5 @@ func encodingOf(ctx context.Context, tx *sql.Tx, err error) error {
 	if err := tx.QueryRowContext(ctx, queryEncoding).Scan(&encoding); err != nil {
 		return fmt.Errorf("append: look for the encoding of the connection: %w", err)
 	}
-	return fmt.Errorf("append: %w", &EncodingError{Encoding: encoding})
+	return fmt.Errorf("append: %w", &event.EncodingError{Encoding: encoding})
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
 
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 	"github.com/tidemark-go/tidemark/test/support/tally"
@@ -24,7 +25,7 @@ func TestTimesInAFormatThatPgxCannotReadAreNamed(t *testing.T) {
 	pool := tally.Pool(t, pgtest.With(pgtest.With(pgtest.With(pgtest.URL(t), "intervalstyle", "postgres"), "datestyle",
 		"SQL, DMY"), "default_query_exec_mode", "exec"), "test", 1)
 	tally.Append(t, pool, "c", 1)
-	var refused *journal.EncodingError
+	var refused *event.EncodingError
 	if _, err := journal.Get(t.Context(), pool, "c", 1); !errors.As(err, &refused) || refused.Format != "DateStyle SQL, DMY" ||
 		!strings.Contains(err.Error(), "datestyle=ISO") {
 		t.Errorf("got %v", err)
@@ -36,19 +37,19 @@ func TestAConnectionOfAnotherEncodingIsRefused(t *testing.T) {
 	const campaign = "é"
 	address := pgtest.URL(t)
 	right := tally.Pool(t, pgtest.With(address, "client_encoding", "UTF8"), "right", 2)
-	e := journal.Event{ID: uuid.New(), CampaignID: campaign, Type: "noted", Payload: []byte(`{"name":"Zoë 日本"}`)}
-	all := journal.Types("noted")
+	e := event.Event{ID: uuid.New(), CampaignID: campaign, Type: "noted", Payload: []byte(`{"name":"Zoë 日本"}`)}
+	all := event.Types("noted")
 	appends := map[string]func(context.Context, pgx.Tx) error{
 		"Append": func(ctx context.Context, tx pgx.Tx) error {
 			_, err := journal.Append(ctx, tx, campaign, journal.Any, e)
 			return err
 		},
 		"AppendAll": func(ctx context.Context, tx pgx.Tx) error {
-			_, err := journal.AppendAll(ctx, tx, journal.Batch{CampaignID: campaign, Events: []journal.Event{e}})
+			_, err := journal.AppendAll(ctx, tx, journal.Batch{CampaignID: campaign, Events: []event.Event{e}})
 			return err
 		},
 		"AppendIf": func(ctx context.Context, tx pgx.Tx) error {
-			_, err := journal.AppendIf(ctx, tx, []journal.Event{e}, journal.Condition{FailIfMatch: all})
+			_, err := journal.AppendIf(ctx, tx, []event.Event{e}, journal.Condition{FailIfMatch: all})
 			return err
 		},
 		"AppendAt": func(ctx context.Context, tx pgx.Tx) error {
@@ -56,7 +57,7 @@ func TestAConnectionOfAnotherEncodingIsRefused(t *testing.T) {
 			return err
 		},
 		"EncodeIn": func(ctx context.Context, tx pgx.Tx) error {
-			_, err := journal.New(nil).EncodeIn(ctx, tx, campaign, []journal.Event{e})
+			_, err := journal.New(nil).EncodeIn(ctx, tx, campaign, []event.Event{e})
 			return err
 		},
 	}
@@ -66,11 +67,11 @@ func TestAConnectionOfAnotherEncodingIsRefused(t *testing.T) {
 			return err
 		},
 		"AppendIfSQL": func(ctx context.Context, tx *sql.Tx) error {
-			_, err := journal.AppendIfSQL(ctx, tx, []journal.Event{e}, journal.Condition{FailIfMatch: all})
+			_, err := journal.AppendIfSQL(ctx, tx, []event.Event{e}, journal.Condition{FailIfMatch: all})
 			return err
 		},
 	}
-	fold := func(*struct{}, journal.Event) error { return nil }
+	fold := func(*struct{}, event.Event) error { return nil }
 	reads := map[string]func(context.Context, *pgxpool.Pool) error{
 		"ReadCampaign": func(ctx context.Context, db *pgxpool.Pool) error {
 			return walk(journal.ReadCampaign(ctx, db, campaign, 0))
@@ -104,8 +105,8 @@ func TestAConnectionOfAnotherEncodingIsRefused(t *testing.T) {
 		},
 		"Retry.AppendIf": func(ctx context.Context, db *pgxpool.Pool) error {
 			_, err := journal.Retry{}.AppendIf(ctx, db, nil,
-				func(context.Context, journal.Querier) ([]journal.Event, journal.Condition, error) {
-					return []journal.Event{e}, journal.Condition{FailIfMatch: all}, nil
+				func(context.Context, event.Querier) ([]event.Event, journal.Condition, error) {
+					return []event.Event{e}, journal.Condition{FailIfMatch: all}, nil
 				})
 			return err
 		},
@@ -117,7 +118,7 @@ func TestAConnectionOfAnotherEncodingIsRefused(t *testing.T) {
 			db := stdlib.OpenDBFromPool(pool)
 			refused := func(name string, err error) {
 				t.Helper()
-				var encoding *journal.EncodingError
+				var encoding *event.EncodingError
 				if !errors.As(err, &encoding) || encoding.Encoding != "LATIN1" ||
 					!strings.Contains(err.Error(), "LATIN1") || !strings.Contains(err.Error(), "client_encoding=UTF8") {
 					t.Errorf("%s: %v", name, err)
@@ -170,7 +171,7 @@ func TestAConnectionOfAnotherEncodingIsRefused(t *testing.T) {
 	}
 }
 
-func walk(events iter.Seq2[journal.Event, error]) error {
+func walk(events iter.Seq2[event.Event, error]) error {
 	for _, err := range events {
 		if err != nil {
 			return err

@@ -9,6 +9,8 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/tidemark-go/tidemark/internal/store/feed"
+	"github.com/tidemark-go/tidemark/internal/text"
+	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
 // Errors of appends and reads.
@@ -27,19 +29,10 @@ var (
 	// (campaigns_per_transaction, 1,000 by default). Commit, and append to the rest in another
 	// transaction.
 	ErrTooManyCampaigns = errors.New("the transaction appends to too many campaigns")
-	// ErrArchived: the campaign's events are in an archive, or a read by position would miss archived
-	// events. The text names the object. Ask for the campaign with archive.Ask, or bring it back with
-	// archive.Restore or tidemark campaign restore.
-	ErrArchived = feed.ErrArchived
 	// ErrPositionTaken: the sequence of positions is behind the journal, because this database is a copy
 	// without the values of its sequences. Nothing was appended. Run tidemark copy repair, then append again.
 	ErrPositionTaken = errors.New("the sequence of positions is behind the journal: run tidemark copy repair")
 )
-
-// EncodingError is returned by appends and reads on a connection whose client_encoding is not UTF8.
-// Nothing was appended. Reads return it too if they get times as text (pgx's modes exec and simple
-// protocol) and the DateStyle is not ISO.
-type EncodingError = feed.EncodingError
 
 // ErrConditionFailed is returned by [Journal.AppendIf] when an event that the decision did not know
 // matches the condition. The text names the first one, its place, and the item of the query that
@@ -99,7 +92,7 @@ func appendError(campaignID string, err error) error {
 	known := map[string]error{
 		stateVersionConflict: ErrVersionConflict, stateEventIDReused: ErrEventIDReused,
 		statePartlyAppended: ErrPartlyAppended, stateTooManyCampaigns: ErrTooManyCampaigns,
-		stateArchived: ErrArchived, statePositionTaken: ErrPositionTaken,
+		stateArchived: event.ErrArchived, statePositionTaken: ErrPositionTaken,
 		stateConditionFailed: ErrConditionFailed, stateSerializationFailure: ErrStaleSnapshot,
 	}[code]
 	switch {
@@ -134,7 +127,7 @@ func explained(known error, detail []byte) error {
 		return nil
 	}
 	switch {
-	case errors.Is(known, ErrArchived) && d.Campaign != "":
+	case errors.Is(known, event.ErrArchived) && d.Campaign != "":
 		return detailing(known, "campaign %q is archived in %s: ask for it with archive.Ask (tidemark.ask_restore), or "+
 			"bring it back with tidemark campaign restore, then append again", d.Campaign, d.Object)
 	case errors.Is(known, ErrVersionConflict):
@@ -142,15 +135,15 @@ func explained(known error, detail []byte) error {
 			"decide again, append again", d.Campaign, d.Actual, d.Expected)
 	case errors.Is(known, ErrConditionFailed):
 		return detailing(known, "event %d of campaign %s (%s) at position %d, past %d, matches item %d of the "+
-			"condition: read the new events, decide again, append again", d.Seq, feed.Shortened(d.Campaign),
-			feed.Shortened(d.Type), d.Position, d.After, d.Item)
+			"condition: read the new events, decide again, append again", d.Seq, text.Shortened(d.Campaign),
+			text.Shortened(d.Type), d.Position, d.After, d.Item)
 	case d.Known != nil && d.Last != nil:
 		return detailing(ErrInvalidCondition, "condition: it knows position %d, the journal goes from 1 to %d: read again "+
 			"and decide again", *d.Known, *d.Last)
 	case d.Known != nil && d.History != "":
 		return detailing(errOtherHistory, "condition: it knows the journal up to %s, which may have other events up to "+
 			"there by now: a failover, a restore or a crash has taken commits; read again and decide again",
-			Cursor{Position: *d.Known, History: d.History})
+			event.Cursor{Position: *d.Known, History: d.History})
 	case d.Reason != "":
 		return &d.InvalidEventError
 	}
@@ -170,7 +163,7 @@ type InvalidEventError struct {
 func (e *InvalidEventError) Error() string {
 	what := "append to"
 	if e.Index >= 0 {
-		what = fmt.Sprintf("events[%d] (%s) of", e.Index, feed.Shortened(e.Type))
+		what = fmt.Sprintf("events[%d] (%s) of", e.Index, text.Shortened(e.Type))
 	}
-	return fmt.Sprintf("%s campaign %s: %s %s", what, feed.Shortened(e.Campaign), e.Field, e.Reason)
+	return fmt.Sprintf("%s campaign %s: %s %s", what, text.Shortened(e.Campaign), e.Field, e.Reason)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
@@ -21,7 +22,7 @@ func ExampleAppend() {
 				return err
 			}
 			_, err := journal.Append(ctx, tx, campaign, journal.Any,
-				journal.Event{Type: "character_healed", AggregateID: character, Payload: json.RawMessage(`{"points": 5}`)})
+				event.Event{Type: "character_healed", AggregateID: character, Payload: json.RawMessage(`{"points": 5}`)})
 			return err
 		})
 	}
@@ -30,9 +31,9 @@ func ExampleAppend() {
 
 // The invoice event names the order event as its cause.
 func ExampleWithCause() {
-	invoice := func(ctx context.Context, tx pgx.Tx, placed journal.Event) error {
+	invoice := func(ctx context.Context, tx pgx.Tx, placed event.Event) error {
 		ctx = journal.WithCause(ctx, placed)
-		_, err := journal.Append(ctx, tx, "invoice-7", journal.Any, journal.Event{Type: "invoice_sent"})
+		_, err := journal.Append(ctx, tx, "invoice-7", journal.Any, event.Event{Type: "invoice_sent"})
 		return err
 	}
 	_ = invoice
@@ -44,7 +45,7 @@ func ExampleExactly() {
 	end := func(ctx context.Context, pool *pgxpool.Pool, campaign string) error {
 		id := uuid.Must(uuid.NewV7()) // one id for all attempts, also after a COMMIT whose reply was lost
 		for {
-			running, seq, err := journal.Load(ctx, pool, campaign, func(running *bool, e journal.Event) error {
+			running, seq, err := journal.Load(ctx, pool, campaign, func(running *bool, e event.Event) error {
 				if e.Type == "session_started" || e.Type == "session_ended" {
 					*running = e.Type == "session_started"
 				}
@@ -54,7 +55,7 @@ func ExampleExactly() {
 				return errors.Join(err, errors.New("no session is running"))
 			}
 			err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-				_, err := journal.Append(ctx, tx, campaign, journal.Exactly(seq), journal.Event{ID: id, Type: "session_ended"})
+				_, err := journal.Append(ctx, tx, campaign, journal.Exactly(seq), event.Event{ID: id, Type: "session_ended"})
 				return err
 			})
 			if !errors.Is(err, journal.ErrVersionConflict) {

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tidemark-go/tidemark/internal/store/feed"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -279,7 +280,7 @@ func terminateUntil(ctx context.Context, pool *pgxpool.Pool) error {
 // ReadAll, the others read pages.
 func follow(ctx context.Context, pool *pgxpool.Pool, reader int, written <-chan struct{}) (seen []int64, err error) {
 	var last int64
-	take := func(e journal.Event) {
+	take := func(e event.Event) {
 		seen = append(seen, e.Position)
 		last = e.Position
 	}
@@ -303,7 +304,7 @@ func follow(ctx context.Context, pool *pgxpool.Pool, reader int, written <-chan 
 			return nil, err
 		}
 		for {
-			page, _, err := feed.ReadWindow(ctx, pool, feed.Window{
+			page, _, err := feed.ReadWindow(ctx, pool, event.Window{
 				After: last, Floor: floor, Events: 10 * reader, Bytes: 1 << 30, Small: true,
 			})
 			if err != nil {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -20,12 +21,12 @@ func TestTwoCopiesOfOneColdBackupGoOn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	mustAppend(t, original, "kept", journal.Event{Type: "kept"})
+	mustAppend(t, original, "kept", event.Event{Type: "kept"})
 	keep(t, original)
 	shared := end(t, original)
 	original.Close()
 
-	restore := func(t *testing.T, remedy bool) (*pgxpool.Pool, journal.Cursor, journal.Condition) {
+	restore := func(t *testing.T, remedy bool) (*pgxpool.Pool, event.Cursor, journal.Condition) {
 		t.Helper()
 		pool := pgtest.Copy(t, url)
 		// A cold copy has the row and the oids of what it was made of.
@@ -36,7 +37,7 @@ func TestTwoCopiesOfOneColdBackupGoOn(t *testing.T) {
 		exec(t, pool, `SELECT tidemark.keep_history()`)
 		mustAppendIf(t, pool, always(), tagged("own", "noted"), tagged("own", "noted"))
 		exec(t, pool, `SELECT tidemark.keep_history()`)
-		_, condition, err := journal.Decide(t.Context(), pool, journal.Types("taken"), func(*int, journal.Event) error { return nil })
+		_, condition, err := journal.Decide(t.Context(), pool, event.Types("taken"), func(*int, event.Event) error { return nil })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -53,7 +54,7 @@ func TestTwoCopiesOfOneColdBackupGoOn(t *testing.T) {
 		if _, err := readAfter(t, b, shared); err != nil {
 			t.Errorf("a cursor of before the backup: %v", err)
 		}
-		var reset *journal.ResetError
+		var reset *event.ResetError
 		if _, err := readAfter(t, b, ofA); !errors.As(err, &reset) || reset.Go.Position != 0 {
 			t.Errorf("a cursor of the other copy: %v", err)
 		}
@@ -88,7 +89,7 @@ func TestTwoCopiesOfOneColdBackupGoOn(t *testing.T) {
 }
 
 // readAfter returns the types of the events after a cursor.
-func readAfter(t *testing.T, pool *pgxpool.Pool, after journal.Cursor) (types []string, err error) {
+func readAfter(t *testing.T, pool *pgxpool.Pool, after event.Cursor) (types []string, err error) {
 	t.Helper()
 	for e, err := range journal.ReadAfter(t.Context(), pool, after) {
 		if err != nil {
@@ -100,11 +101,11 @@ func readAfter(t *testing.T, pool *pgxpool.Pool, after journal.Cursor) (types []
 }
 
 // end returns the cursor of the journal's last event.
-func end(t *testing.T, pool *pgxpool.Pool) journal.Cursor {
+func end(t *testing.T, pool *pgxpool.Pool) event.Cursor {
 	t.Helper()
 	history, err := journal.History(t.Context(), pool)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return journal.Cursor{Position: query[int64](t, pool, `SELECT last_value FROM tidemark.journal_position`), History: history}
+	return event.Cursor{Position: query[int64](t, pool, `SELECT last_value FROM tidemark.journal_position`), History: history}
 }

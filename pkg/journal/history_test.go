@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -43,10 +44,10 @@ func rewind(t *testing.T, pool *pgxpool.Pool, position int64) {
 // positions that the decision knows.
 func TestADecisionOfALostHistoryIsRefused(t *testing.T) {
 	t.Parallel()
-	query := journal.Tagged([]string{"seat=1"}, "opened")
-	decide := func(t *testing.T, db journal.Querier) journal.Condition {
+	query := event.Tagged([]string{"seat=1"}, "opened")
+	decide := func(t *testing.T, db event.Querier) journal.Condition {
 		t.Helper()
-		_, condition, err := journal.Decide(t.Context(), db, query, func(*int, journal.Event) error { return nil })
+		_, condition, err := journal.Decide(t.Context(), db, query, func(*int, event.Event) error { return nil })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -66,7 +67,7 @@ func TestADecisionOfALostHistoryIsRefused(t *testing.T) {
 		},
 		"without batches": func(t *testing.T, pool *pgxpool.Pool) journal.Condition {
 			t.Helper()
-			return decide(t, struct{ journal.Querier }{pool})
+			return decide(t, struct{ event.Querier }{pool})
 		},
 		"by hand": func(t *testing.T, pool *pgxpool.Pool) journal.Condition {
 			t.Helper()
@@ -121,9 +122,9 @@ func TestADecisionOfALostHistoryIsMadeAgain(t *testing.T) {
 	pool := pgtest.New(t)
 	keep(t, pool)
 	mustAppendIf(t, pool, always(), tagged("lost", "noted"))
-	query := journal.Types("opened")
-	decide := func(ctx context.Context, db journal.Querier) (journal.Condition, error) {
-		_, c, err := journal.Decide(ctx, db, query, func(*int, journal.Event) error { return nil })
+	query := event.Types("opened")
+	decide := func(ctx context.Context, db event.Querier) (journal.Condition, error) {
+		_, c, err := journal.Decide(ctx, db, query, func(*int, event.Event) error { return nil })
 		return c, err
 	}
 	before, err := decide(t.Context(), pool)
@@ -134,13 +135,13 @@ func TestADecisionOfALostHistoryIsMadeAgain(t *testing.T) {
 	mustAppendIf(t, pool, always(), tagged("other", "opened"))
 	attempts := 0
 	places, err := journal.Retry{}.AppendIf(t.Context(), pool, nil,
-		func(ctx context.Context, db journal.Querier) ([]journal.Event, journal.Condition, error) {
+		func(ctx context.Context, db event.Querier) ([]event.Event, journal.Condition, error) {
 			c := before
 			var err error
 			if attempts++; attempts > 1 {
 				c, err = decide(ctx, db)
 			}
-			return []journal.Event{tagged("mine", "opened")}, c, err
+			return []event.Event{tagged("mine", "opened")}, c, err
 		})
 	if err != nil || attempts != 2 || places[0].Position != 2 {
 		t.Errorf("after %d attempts: %v, %v", attempts, places, err)
@@ -152,12 +153,12 @@ func TestAnAppendThatIsThereIsKnownInEachHistory(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
 	keep(t, pool)
-	_, c, err := journal.Decide(t.Context(), pool, journal.Types("opened"), func(*int, journal.Event) error { return nil })
+	_, c, err := journal.Decide(t.Context(), pool, event.Types("opened"), func(*int, event.Event) error { return nil })
 	if err != nil {
 		t.Fatal(err)
 	}
 	e := tagged("mine", "opened")
-	e.ID = journal.Event{ID: [16]byte{1, 6: 0x70, 8: 0x80, 15: 1}}.ID
+	e.ID = event.Event{ID: [16]byte{1, 6: 0x70, 8: 0x80, 15: 1}}.ID
 	first := mustAppendIf(t, pool, c, e)
 	keep(t, pool)
 	c.After, c.History = first[0].Position+5, "0123456789abcdef"

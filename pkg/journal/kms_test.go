@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
@@ -29,7 +30,7 @@ func (v *vault) wrappedBy(wrappers ...journal.Wrapper) *vault {
 }
 
 // try appends and returns the error.
-func (v *vault) try(ctx context.Context, events ...journal.Event) error {
+func (v *vault) try(ctx context.Context, events ...event.Event) error {
 	return pgx.BeginFunc(ctx, v.Pool, func(tx pgx.Tx) error {
 		_, err := v.journal.Append(ctx, tx, "shop", journal.Any, events...)
 		return err
@@ -46,7 +47,7 @@ func TestAKMSIsCalledOnceForTheKeyOfAPerson(t *testing.T) {
 	client := newKMS("a")
 	v := newVault(t).wrappedBy(kmsKey{client, "a"})
 	client.away(0) // the programs have started without it
-	v.append("shop", journal.Event{Type: "opened", Payload: json.RawMessage(`{"city": "Oslo"}`)})
+	v.append("shop", event.Event{Type: "opened", Payload: json.RawMessage(`{"city": "Oslo"}`)})
 	if client.calls != 0 {
 		t.Errorf("%d calls for an event without personal fields", client.calls)
 	}
@@ -91,7 +92,7 @@ func TestWhileAKMSIsAwayNothingIsWrittenInTheClear(t *testing.T) {
 	if payloads, _ := v.read(); len(payloads) != 3 || !strings.Contains(payloads[2], planted("ann")) {
 		t.Errorf("read from memory %s", payloads)
 	}
-	if err := other.try(ctx, journal.Event{Type: "opened"}); err != nil {
+	if err := other.try(ctx, event.Event{Type: "opened"}); err != nil {
 		t.Errorf("an append without personal fields: %v", err)
 	}
 	before := v.counts()
@@ -100,7 +101,7 @@ func TestWhileAKMSIsAwayNothingIsWrittenInTheClear(t *testing.T) {
 	if err := v.try(ctx, ordered("ann", 9), fresh); !errors.Is(err, errAway) || errors.Is(err, journal.ErrWrappingKey) {
 		t.Errorf("an append about a new person: %v", err)
 	}
-	if err := other.try(ctx, journal.Event{Type: "opened"}, known); !errors.Is(err, errAway) || !errors.Is(err, journal.ErrWrappingKey) {
+	if err := other.try(ctx, event.Event{Type: "opened"}, known); !errors.Is(err, errAway) || !errors.Is(err, journal.ErrWrappingKey) {
 		t.Errorf("an append about a person who has a key: %v", err)
 	}
 	if _, err := journal.Get(ctx, other.sealer.Reading(v.Pool), "shop", 1); !errors.Is(err, errAway) || !errors.Is(err, journal.ErrWrappingKey) {
@@ -141,7 +142,7 @@ func TestTheKeyOfAKMSIsChangedLikeOneOfAFile(t *testing.T) {
 	ctx := t.Context()
 	v := newVault(t) // with a wrapping key of a file
 	const persons = 250
-	events := make([]journal.Event, persons)
+	events := make([]event.Event, persons)
 	for i := range events {
 		events[i] = ordered(fmt.Sprint("customer", i), i)
 	}

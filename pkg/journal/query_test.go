@@ -11,14 +11,15 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"pgregory.net/rapid"
 
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 	"github.com/tidemark-go/tidemark/test/support/rapidtest"
 )
 
-func drawQuery(t *rapid.T) (q journal.Query) {
+func drawQuery(t *rapid.T) (q event.Query) {
 	for i := range rapid.IntRange(0, 3).Draw(t, "items") {
-		q.Items = append(q.Items, journal.Item{
+		q.Items = append(q.Items, event.Item{
 			Types: rapid.SliceOfN(rapid.SampledFrom([]string{"a", "b", "ä b", "none"}), 0, 3).Draw(t, fmt.Sprint("types ", i)),
 			Tags: rapid.SliceOfN(rapid.SampledFrom([]string{"x", "y=1", `"q"`, "nowhere"}), 0, 3).Draw(t,
 				fmt.Sprint("tags ", i)),
@@ -27,7 +28,7 @@ func drawQuery(t *rapid.T) (q journal.Query) {
 	return q
 }
 
-func drawTagged(t *rapid.T) (events []journal.Event) {
+func drawTagged(t *rapid.T) (events []event.Event) {
 	for i := range rapid.IntRange(1, 8).Draw(t, "events") {
 		e := tagged(rapid.SampledFrom([]string{"c1", "c2", "c3"}).Draw(t, "campaign"),
 			rapid.SampledFrom([]string{"a", "b", "ä b"}).Draw(t, fmt.Sprint("type ", i)))
@@ -83,7 +84,7 @@ func checkSelection(ctx context.Context, t *rapid.T, pool *pgxpool.Pool) {
 		t.Fatalf("%+v is a condition that answers %v, in Go it selects %v", query, err, want)
 	default:
 		e := events[slices.IndexFunc(places, func(p journal.Appended) bool { return p.Position == want[0] })]
-		if first := slices.IndexFunc(query.Items, func(i journal.Item) bool {
+		if first := slices.IndexFunc(query.Items, func(i event.Item) bool {
 			return i.Matches(e)
 		}); !strings.Contains(err.Error(), fmt.Sprintf(" matches item %d of ", max(first, 0))) {
 			t.Fatalf("%+v answers %v, want item %d", query, err, first)

@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/tidemark-go/tidemark/internal/store/feed"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -56,7 +57,7 @@ func TestReadsGoOverManyPagesAndStopWhereTheyAreTold(t *testing.T) {
 		t.Errorf("after the last event comes %+v, %v", e, err)
 	}
 	for e, err := range journal.ReadAll(t.Context(), pool, 1<<40) {
-		if reset, beyond := errors.AsType[*journal.ResetError](err); !beyond || reset.Go.Position != 1604 {
+		if reset, beyond := errors.AsType[*event.ResetError](err); !beyond || reset.Go.Position != 1604 {
 			t.Errorf("beyond the end comes %+v, %v", e, err)
 		}
 	}
@@ -66,10 +67,10 @@ func TestAnEventThatIsNotThereIsNotFound(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
 	mustAppend(t, pool, "c", noted(1)...)
-	if _, err := journal.Get(t.Context(), pool, "c", 2); !errors.Is(err, journal.ErrNotFound) {
+	if _, err := journal.Get(t.Context(), pool, "c", 2); !errors.Is(err, event.ErrNotFound) {
 		t.Errorf("got %v", err)
 	}
-	if _, err := journal.Find(t.Context(), pool, "c", uuid.New()); !errors.Is(err, journal.ErrNotFound) {
+	if _, err := journal.Find(t.Context(), pool, "c", uuid.New()); !errors.Is(err, event.ErrNotFound) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -80,7 +81,7 @@ func TestReadsEndWithTheErrorThatEndsThem(t *testing.T) {
 	mustAppend(t, pool, "c", noted(3)...)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	for name, read := range map[string]func(func(journal.Event, error) bool){
+	for name, read := range map[string]func(func(event.Event, error) bool){
 		"campaign": journal.ReadCampaign(ctx, pool, "c", 0),
 		"all":      journal.ReadAll(ctx, pool, 0),
 	} {
@@ -114,13 +115,13 @@ func TestReadGroupReadsEachCampaignsPartWithinItsBounds(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
 	const kib = 1 << 10
-	big := journal.Event{Type: "big", Payload: []byte(`{"a": "` + strings.Repeat("x", 2*kib) + `"}`)}
+	big := event.Event{Type: "big", Payload: []byte(`{"a": "` + strings.Repeat("x", 2*kib) + `"}`)}
 	mustAppend(t, pool, "a", noted(5)...)
 	mustAppend(t, pool, "b", big, big, big)
 	mustAppend(t, pool, "c", noted(2)...)
 	read := func(r feed.GroupRead) (got []string) {
 		batch := &pgx.Batch{}
-		feed.ReadGroup(batch, r, func(campaign int, e *journal.Event, bytes int) {
+		feed.ReadGroup(batch, r, func(campaign int, e *event.Event, bytes int) {
 			if e.CampaignID != r.CampaignIDs[campaign] || (e.Type == "big") != (bytes > 2*kib) {
 				t.Errorf("event %+v of %d bytes was handed out as campaign %d", e, bytes, campaign)
 			}
@@ -177,8 +178,8 @@ func TestReadGroupReadsEachCampaignsPartWithinItsBounds(t *testing.T) {
 func TestReadGroupReadsWhatGetReads(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
-	mustAppend(t, pool, "c", journal.Event{Type: "bare"}, journal.Event{
-		Type: "full", Version: 3, Intent: journal.AuditOnly, AggregateType: "seat", AggregateID: "7", Actor: "ann",
+	mustAppend(t, pool, "c", event.Event{Type: "bare"}, event.Event{
+		Type: "full", Version: 3, Intent: event.AuditOnly, AggregateType: "seat", AggregateID: "7", Actor: "ann",
 		Tags:    []string{"a", "b"},
 		Payload: []byte(`{"n": 1}`), Metadata: []byte(`{"m": 2}`),
 		OccurredAt: time.Date(1999, 12, 31, 23, 59, 59, 123456000, time.UTC),
@@ -188,7 +189,7 @@ func TestReadGroupReadsWhatGetReads(t *testing.T) {
 		feed.ReadGroup(batch, feed.GroupRead{
 			CampaignIDs: []string{"c"}, After: []int64{0}, Until: []int64{9},
 			Events: 9, Bytes: 1 << 20, Small: small,
-		}, func(_ int, e *journal.Event, _ int) {
+		}, func(_ int, e *event.Event, _ int) {
 			n++
 			want, err := journal.Get(t.Context(), pool, "c", e.Seq)
 			if err != nil {
@@ -204,7 +205,7 @@ func TestReadGroupReadsWhatGetReads(t *testing.T) {
 	}
 }
 
-func marshal(t *testing.T, e journal.Event) string {
+func marshal(t *testing.T, e event.Event) string {
 	t.Helper()
 	b, err := json.Marshal(e)
 	if err != nil {
@@ -226,7 +227,7 @@ func TestCountGroupCountsWhatReadGroupReads(t *testing.T) {
 		}
 		var read, counted [4]int
 		batch := &pgx.Batch{}
-		feed.ReadGroup(batch, r, func(campaign int, _ *journal.Event, _ int) { read[campaign]++ })
+		feed.ReadGroup(batch, r, func(campaign int, _ *event.Event, _ int) { read[campaign]++ })
 		feed.CountGroup(batch, r, func(campaign, events int) { counted[campaign] += events }, nil)
 		var hashed [4]int
 		feed.HashGroup(batch, r, func(campaign, events int, _ int64) { hashed[campaign] += events }, nil)

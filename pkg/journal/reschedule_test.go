@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 	"github.com/tidemark-go/tidemark/test/support/tally"
@@ -109,7 +110,7 @@ func TestRescheduleGivesAScheduledAppendAnotherTime(t *testing.T) {
 		past := time.Now().Add(-time.Hour)
 		for i := range 3 {
 			s, err := scheduleAll(t.Context(), pool, "hall", past.Add(time.Duration(i)*time.Minute),
-				journal.Event{Type: fmt.Sprintf("e%d", i)})
+				event.Event{Type: fmt.Sprintf("e%d", i)})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -321,7 +322,7 @@ func TestAppendsThatShareIDsAreRefusedWhenTheyAreScheduled(t *testing.T) {
 	a, b, c, d := held(1), held(2), held(3), held(4)
 	bare := held(5)
 	bare.ID = uuid.Nil
-	for name, calls := range map[string][2][]journal.Event{
+	for name, calls := range map[string][2][]event.Event{
 		"the second is the first of another": {{a, b}, {b}},
 		"the second of both":                 {{a, b}, {c, b}},
 		"the first is the second of another": {{b}, {a, b}},

@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/internal/store/feed"
+	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
 // Retry retries attempts that lose a race. Before each retry it waits a random time up to a bound
@@ -62,7 +63,7 @@ func (r Retry) Do(ctx context.Context, attempt func(ctx context.Context) error) 
 // decide, of [Journal.AppendIf], and of the connection.
 func (r Retry) AppendIf(
 	ctx context.Context, db *pgxpool.Pool, j *Journal,
-	decide func(ctx context.Context, db Querier) ([]Event, Condition, error),
+	decide func(ctx context.Context, db event.Querier) ([]event.Event, Condition, error),
 ) ([]Appended, error) {
 	d := decision{journal: cmp.Or(j, New(nil)), decide: decide}
 	err := r.Do(ctx, func(ctx context.Context) error {
@@ -89,9 +90,9 @@ func (r Retry) AppendIf(
 // decision is the events to append and the outcome.
 type decision struct {
 	journal *Journal
-	decide  func(ctx context.Context, db Querier) ([]Event, Condition, error)
+	decide  func(ctx context.Context, db event.Querier) ([]event.Event, Condition, error)
 
-	events    []Event
+	events    []event.Event
 	condition Condition
 	undecided bool // decide failed
 	sent      bool // the last attempt got as far as the append
@@ -142,9 +143,9 @@ func answered(err error) bool {
 		return !strings.HasPrefix(code, stateGoingDown)
 	}
 	_, refused := errors.AsType[*InvalidEventError](err)
-	_, encoding := errors.AsType[*EncodingError](err)
+	_, encoding := errors.AsType[*event.EncodingError](err)
 	return refused || encoding || slices.ContainsFunc([]error{
-		ErrConditionFailed, ErrVersionConflict, ErrInvalidQuery, ErrInvalidCondition, ErrWrappingKey, ErrBrokenKey,
+		ErrConditionFailed, ErrVersionConflict, event.ErrInvalidQuery, ErrInvalidCondition, ErrWrappingKey, ErrBrokenKey,
 	}, func(target error) bool { return errors.Is(err, target) })
 }
 
@@ -158,7 +159,7 @@ func worthRetrying(err error) bool {
 		errors.Is(err, ErrStaleSnapshot) || errors.Is(err, errOtherHistory)
 }
 
-func identified(events []Event) []Event {
+func identified(events []event.Event) []event.Event {
 	events = slices.Clone(events)
 	for i := range events {
 		if events[i].ID == uuid.Nil {

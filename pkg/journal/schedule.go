@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
 // Scheduled is the answer of [AppendAt].
@@ -30,7 +32,7 @@ type Scheduled struct {
 // Errors: [*InvalidEventError], also for a due time outside the years 1 to 9999 and for no events,
 // [ErrEventIDReused], [ErrPartlyAppended], and [ErrStaleSnapshot] under REPEATABLE READ and SERIALIZABLE.
 func (j *Journal) AppendAt(
-	ctx context.Context, tx pgx.Tx, campaignID string, due time.Time, events ...Event,
+	ctx context.Context, tx pgx.Tx, campaignID string, due time.Time, events ...event.Event,
 ) (Scheduled, error) {
 	doc, err := j.encode(ctx, tx, campaignID, events)
 	if err != nil {
@@ -49,7 +51,7 @@ func (j *Journal) AppendAt(
 
 // AppendAt is [Journal.AppendAt] without a catalogue.
 func AppendAt(
-	ctx context.Context, tx pgx.Tx, campaignID string, due time.Time, events ...Event,
+	ctx context.Context, tx pgx.Tx, campaignID string, due time.Time, events ...event.Event,
 ) (Scheduled, error) {
 	return New(nil).AppendAt(ctx, tx, campaignID, due, events...)
 }

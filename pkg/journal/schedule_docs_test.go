@@ -7,13 +7,14 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
 // holdAndRelease holds snippets of docs/guides/scheduled.md.
 func holdAndRelease(ctx context.Context, tx pgx.Tx, due, later time.Time) (bool, error) {
-	ends, err := journal.AppendAt(ctx, tx, "seat-7", due, journal.Event{Type: "hold_expired"})
+	ends, err := journal.AppendAt(ctx, tx, "seat-7", due, event.Event{Type: "hold_expired"})
 	if err != nil {
 		return false, err
 	}

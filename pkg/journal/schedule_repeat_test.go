@@ -12,14 +12,15 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 	"github.com/tidemark-go/tidemark/test/support/tally"
 )
 
 // held returns an event with an id of its own.
-func held(seat int) journal.Event {
-	return journal.Event{
+func held(seat int) event.Event {
+	return event.Event{
 		ID: uuid.New(), Type: "held", Tags: []string{"seat"}, Payload: fmt.Appendf(nil, `{"seat": %d}`, seat),
 	}
 }
@@ -49,7 +50,7 @@ func TestARepeatedAppendAtIsAnsweredWithTheFirst(t *testing.T) {
 	t.Parallel()
 	soon := time.Now().Add(time.Hour).Truncate(time.Millisecond)
 	a, b, c := held(1), held(2), held(3)
-	first := func(t *testing.T, events ...journal.Event) (*pgxpool.Pool, journal.Scheduled) {
+	first := func(t *testing.T, events ...event.Event) (*pgxpool.Pool, journal.Scheduled) {
 		t.Helper()
 		pool := pgtest.New(t)
 		s, err := scheduleAll(t.Context(), pool, "hall", soon, events...)
@@ -88,16 +89,16 @@ func TestARepeatedAppendAtIsAnsweredWithTheFirst(t *testing.T) {
 
 	t.Run("another content or a part of the events is refused", func(t *testing.T) {
 		t.Parallel()
-		changes := map[string]func(*journal.Event){
-			"payload":   func(e *journal.Event) { e.Payload = json.RawMessage(`{"seat": 7}`) },
-			"type":      func(e *journal.Event) { e.Type = "freed" },
-			"version":   func(e *journal.Event) { e.Version = 2 },
-			"tags":      func(e *journal.Event) { e.Tags = nil },
-			"actor":     func(e *journal.Event) { e.Actor = "ada" },
-			"aggregate": func(e *journal.Event) { e.AggregateType, e.AggregateID = "seat", "7" },
-			"intent":    func(e *journal.Event) { e.Intent = journal.ReplayOnly },
-			"metadata":  func(e *journal.Event) { e.Metadata = json.RawMessage(`{"m": 1}`) },
-			"time":      func(e *journal.Event) { e.OccurredAt = soon },
+		changes := map[string]func(*event.Event){
+			"payload":   func(e *event.Event) { e.Payload = json.RawMessage(`{"seat": 7}`) },
+			"type":      func(e *event.Event) { e.Type = "freed" },
+			"version":   func(e *event.Event) { e.Version = 2 },
+			"tags":      func(e *event.Event) { e.Tags = nil },
+			"actor":     func(e *event.Event) { e.Actor = "ada" },
+			"aggregate": func(e *event.Event) { e.AggregateType, e.AggregateID = "seat", "7" },
+			"intent":    func(e *event.Event) { e.Intent = event.ReplayOnly },
+			"metadata":  func(e *event.Event) { e.Metadata = json.RawMessage(`{"m": 1}`) },
+			"time":      func(e *event.Event) { e.OccurredAt = soon },
 		}
 		pool, _ := first(t, a, b)
 		refuses := func(when string) {
@@ -109,7 +110,7 @@ func TestARepeatedAppendAtIsAnsweredWithTheFirst(t *testing.T) {
 					t.Errorf("%s: another %s: %v", when, name, err)
 				}
 			}
-			for name, events := range map[string][]journal.Event{"fewer": {a}, "more": {a, b, c}, "another": {a, c}} {
+			for name, events := range map[string][]event.Event{"fewer": {a}, "more": {a, b, c}, "another": {a, c}} {
 				if _, err := scheduleAll(t.Context(), pool, "hall", soon, events...); !errors.Is(err, journal.ErrPartlyAppended) &&
 					(when == "scheduled" || name != "fewer") {
 					t.Errorf("%s: %s events: %v", when, name, err)

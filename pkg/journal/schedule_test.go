@@ -13,13 +13,14 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
 // scheduleAt schedules in a transaction of its own.
 func scheduleAt(
-	ctx context.Context, pool *pgxpool.Pool, campaign string, due time.Time, events ...journal.Event,
+	ctx context.Context, pool *pgxpool.Pool, campaign string, due time.Time, events ...event.Event,
 ) (id int64, err error) {
 	s, err := scheduleAll(ctx, pool, campaign, due, events...)
 	return s.ID, err
@@ -27,7 +28,7 @@ func scheduleAt(
 
 // scheduleAll is scheduleAt with the whole answer.
 func scheduleAll(
-	ctx context.Context, pool *pgxpool.Pool, campaign string, due time.Time, events ...journal.Event,
+	ctx context.Context, pool *pgxpool.Pool, campaign string, due time.Time, events ...event.Event,
 ) (s journal.Scheduled, err error) {
 	err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
 		s, err = journal.AppendAt(ctx, tx, campaign, due, events...)
@@ -47,21 +48,21 @@ func TestAppendAt(t *testing.T) {
 	t.Run("appends the events as Append does", func(t *testing.T) {
 		t.Parallel()
 		pool := pgtest.New(t)
-		cause := mustAppend(t, pool, "cause", journal.Event{Type: "caused"})[0]
-		ctx := journal.WithCause(t.Context(), journal.Event{CampaignID: "cause", ID: cause.ID})
+		cause := mustAppend(t, pool, "cause", event.Event{Type: "caused"})[0]
+		ctx := journal.WithCause(t.Context(), event.Event{CampaignID: "cause", ID: cause.ID})
 		id := uuid.New()
-		if _, err := scheduleAt(ctx, pool, "a", time.Now().Add(-time.Minute), journal.Event{
-			ID: id, Type: "noted", Version: 3, Intent: journal.ReplayOnly, AggregateType: "note", AggregateID: "7",
+		if _, err := scheduleAt(ctx, pool, "a", time.Now().Add(-time.Minute), event.Event{
+			ID: id, Type: "noted", Version: 3, Intent: event.ReplayOnly, AggregateType: "note", AggregateID: "7",
 			Actor: "ada", Tags: []string{"x", "y=1"}, Payload: json.RawMessage(`{"a": 1}`),
 			OccurredAt: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
-		}, journal.Event{Type: "noted", Metadata: json.RawMessage(`{"m": 1}`)}); err != nil {
+		}, event.Event{Type: "noted", Metadata: json.RawMessage(`{"m": 1}`)}); err != nil {
 			t.Fatal(err)
 		}
 		second := query[string](t, pool, `SELECT events -> 1 ->> 'id' FROM tidemark.scheduled`)
 		if n := fireDue(t, pool); n != 1 {
 			t.Fatalf("%d appends are made", n)
 		}
-		var events []journal.Event
+		var events []event.Event
 		for e, err := range journal.ReadCampaign(t.Context(), pool, "a", 0) {
 			if err != nil {
 				t.Fatal(err)
@@ -90,7 +91,7 @@ func TestAppendAt(t *testing.T) {
 		pool := pgtest.New(t)
 		gone := errors.New("gone")
 		if err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-			if _, err := journal.AppendAt(t.Context(), tx, "a", time.Time{}, journal.Event{Type: "noted"}); err != nil {
+			if _, err := journal.AppendAt(t.Context(), tx, "a", time.Time{}, event.Event{Type: "noted"}); err != nil {
 				t.Fatal(err)
 			}
 			return gone
@@ -110,13 +111,13 @@ func TestAppendAt(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer func() { _ = tx.Rollback(t.Context()) }()
-		if _, err := journal.AppendAt(t.Context(), tx, "a", time.Now(), journal.Event{Type: "noted", Tags: []string{"x"}}); err != nil {
+		if _, err := journal.AppendAt(t.Context(), tx, "a", time.Now(), event.Event{Type: "noted", Tags: []string{"x"}}); err != nil {
 			t.Fatal(err)
 		}
 		if n := query[int](t, tx, `SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()`); n > 0 {
 			t.Errorf("it holds %d advisory locks", n)
 		}
-		mustAppend(t, pool, "a", journal.Event{Type: "meanwhile", Tags: []string{"x"}})
+		mustAppend(t, pool, "a", event.Event{Type: "meanwhile", Tags: []string{"x"}})
 	})
 
 	t.Run("obeys the catalogue", func(t *testing.T) {
@@ -128,7 +129,7 @@ func TestAppendAt(t *testing.T) {
 		}
 		j := journal.New(catalogue)
 		if err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-			_, err := j.AppendAt(t.Context(), tx, "a", time.Time{}, journal.Event{Type: "noted"})
+			_, err := j.AppendAt(t.Context(), tx, "a", time.Time{}, event.Event{Type: "noted"})
 			return err
 		}); err != nil {
 			t.Fatal(err)
@@ -138,7 +139,7 @@ func TestAppendAt(t *testing.T) {
 			t.Errorf("the version is %d", v)
 		}
 		err = pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-			_, err := j.AppendAt(t.Context(), tx, "a", time.Time{}, journal.Event{Type: "noted", Version: 3})
+			_, err := j.AppendAt(t.Context(), tx, "a", time.Time{}, event.Event{Type: "noted", Version: 3})
 			return err
 		})
 		if !invalid(err) {
@@ -150,11 +151,11 @@ func TestAppendAt(t *testing.T) {
 		t.Parallel()
 		pool := pgtest.New(t)
 		exec(t, pool, `UPDATE tidemark.limits SET events_per_call = 3, payload_bytes = 100`)
-		one, id := []journal.Event{{Type: "noted"}}, uuid.New()
+		one, id := []event.Event{{Type: "noted"}}, uuid.New()
 		for name, c := range map[string]struct {
 			campaign string
 			due      time.Time
-			events   []journal.Event
+			events   []event.Event
 			want     string
 		}{
 			"no events": {"a", time.Now(), nil, `append to campaign "a": events are none: schedule at least one`},
@@ -166,11 +167,11 @@ func TestAppendAt(t *testing.T) {
 			"no campaign":     {"", time.Now(), one, "it must have 1 to 256 bytes"},
 			"a large payload": {
 				"a", time.Now(),
-				[]journal.Event{{Type: "noted", Payload: json.RawMessage(`{"a": "` + strings.Repeat("x", 200) + `"}`)}},
+				[]event.Event{{Type: "noted", Payload: json.RawMessage(`{"a": "` + strings.Repeat("x", 200) + `"}`)}},
 				`events[0] ("noted") of campaign "a": payload has 209 bytes, the limit is 100 (payload_bytes of tidemark.limits): store the bulk elsewhere and append a reference`,
 			},
-			"no type":     {"a", time.Now(), []journal.Event{{}}, `type is missing: name what happened`},
-			"an id twice": {"a", time.Now(), []journal.Event{{Type: "noted", ID: id}, {Type: "noted", ID: id}}, "two of its events have the same id"},
+			"no type":     {"a", time.Now(), []event.Event{{}}, `type is missing: name what happened`},
+			"an id twice": {"a", time.Now(), []event.Event{{Type: "noted", ID: id}, {Type: "noted", ID: id}}, "two of its events have the same id"},
 		} {
 			if _, err := scheduleAt(t.Context(), pool, c.campaign, c.due, c.events...); err == nil ||
 				!strings.Contains(err.Error(), c.want) {
@@ -216,14 +217,14 @@ func TestCancel(t *testing.T) {
 		}
 		return cancelled
 	}
-	id, err := scheduleAt(t.Context(), pool, "a", time.Now(), journal.Event{Type: "noted"})
+	id, err := scheduleAt(t.Context(), pool, "a", time.Now(), event.Event{Type: "noted"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if !cancel(id) || cancel(id) {
 		t.Error("an append is not cancelled, or twice")
 	}
-	if id, err = scheduleAt(t.Context(), pool, "a", time.Now(), journal.Event{Type: "noted"}); err != nil {
+	if id, err = scheduleAt(t.Context(), pool, "a", time.Now(), event.Event{Type: "noted"}); err != nil {
 		t.Fatal(err)
 	}
 	if fireDue(t, pool) != 1 || cancel(id) {

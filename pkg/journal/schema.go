@@ -12,7 +12,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 
 	"github.com/tidemark-go/tidemark/internal/slice"
-	"github.com/tidemark-go/tidemark/internal/store/feed"
+	"github.com/tidemark-go/tidemark/internal/text"
 )
 
 // compileSchema compiles a JSON Schema, draft 2020-12 unless its $schema names another, and asserts
@@ -112,7 +112,7 @@ func describeKind(k jsonschema.ErrorKind) string {
 	case *kind.Required:
 		return "lacks " + strings.Join(k.Missing, ", ")
 	case *kind.AdditionalProperties:
-		names := slice.Of(k.Properties, feed.Shortened)
+		names := slice.Of(k.Properties, text.Shortened)
 		return "has unknown fields " + strings.Join(names[:min(len(names), 3)], ", ")
 	default:
 		return "breaks the rule " + strings.Join(k.KeywordPath(), "/")

@@ -18,6 +18,8 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/tidemark-go/tidemark/internal/store/feed"
+	"github.com/tidemark-go/tidemark/internal/text"
+	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
 // Sealed returns a copy of c whose personal fields are sealed when events are appended, and opened where
@@ -123,7 +125,7 @@ func (j *Journal) keysOf(ctx context.Context, tx any, batches ...Batch) (map[str
 }
 
 // seal seals the personal fields of an event that was admitted.
-func (c *Catalogue) seal(campaignID string, e *Event, keys map[string]*dataKey) error {
+func (c *Catalogue) seal(campaignID string, e *event.Event, keys map[string]*dataKey) error {
 	if c == nil || c.sealer == nil {
 		return nil
 	}
@@ -197,7 +199,7 @@ func (t *catalogued) subject(o object) (subject []string) {
 }
 
 // Seals reports whether [Catalogue.Open] has something to do for an event.
-func (c *Catalogue) Seals(e *Event) bool {
+func (c *Catalogue) Seals(e *event.Event) bool {
 	return c != nil && c.sealer != nil && !feed.Opened(e) && hasSealed(e.Payload)
 }
 
@@ -205,14 +207,16 @@ func hasSealed(payload []byte) bool { return bytes.Contains(payload, []byte(seal
 
 // Open opens the sealed fields of events as they are stored, before [Catalogue.Current]. It returns the
 // errors of those that do not open by position. Another error is not about one event.
-func (c *Catalogue) Open(ctx context.Context, db Querier, events []Event) (faults map[int64]error, err error) {
+func (c *Catalogue) Open(
+	ctx context.Context, db event.Querier, events []event.Event,
+) (faults map[int64]error, err error) {
 	if c == nil || c.sealer == nil {
 		return nil, nil
 	}
 	return c.sealer.open(ctx, db, events)
 }
 
-func (s *Sealer) open(ctx context.Context, db Querier, events []Event) (faults map[int64]error, err error) {
+func (s *Sealer) open(ctx context.Context, db event.Querier, events []event.Event) (faults map[int64]error, err error) {
 	var ids []string
 	for i := range events {
 		rest := events[i].Payload
@@ -252,7 +256,7 @@ func (s *Sealer) open(ctx context.Context, db Querier, events []Event) (faults m
 
 // opening opens the fields of one event.
 type opening struct {
-	event  *Event
+	event  *event.Event
 	keys   map[string]*dataKey
 	closed map[string]error // why a key does not open
 	gone   bool             // a key is deleted
@@ -271,7 +275,7 @@ func (o *opening) object(buf []byte, payload json.RawMessage, under string) (_ [
 			buf = append(buf, ',')
 		}
 		there := false
-		if buf, there, err = o.value(append(feed.AppendString(buf, name), ':'), fields[name], under+name); err != nil {
+		if buf, there, err = o.value(append(text.AppendJSON(buf, name), ':'), fields[name], under+name); err != nil {
 			return nil, err
 		}
 		if !there {
@@ -291,14 +295,14 @@ func (o *opening) value(buf []byte, value json.RawMessage, at string) (_ []byte,
 	switch {
 	case ok && o.closed[id] != nil:
 		return nil, false, fmt.Errorf("event %d of campaign %s: the field %s does not open: %w", o.event.Seq,
-			feed.Shortened(o.event.CampaignID), feed.Shortened(at), o.closed[id])
+			text.Shortened(o.event.CampaignID), text.Shortened(at), o.closed[id])
 	case ok && o.keys[id] == nil:
 		o.gone = true
 		return buf, false, nil
 	case ok:
 		if buf, err = o.keys[id].open(buf, sealed, place(o.event.CampaignID, o.event.ID, at)); err != nil {
 			err = fmt.Errorf("event %d of campaign %s: the field %s does not open with its key %s: it was moved or changed",
-				o.event.Seq, feed.Shortened(o.event.CampaignID), feed.Shortened(at), id)
+				o.event.Seq, text.Shortened(o.event.CampaignID), text.Shortened(at), id)
 		}
 		return buf, true, err
 	case json.Unmarshal(value, &list) != nil:

@@ -11,6 +11,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -31,7 +32,7 @@ func TestPersonalFieldsOfArraysAreSealed(t *testing.T) {
 		`{"of":[{"phone":"planted-3"},{"phone":{"home":"planted-4"}}]}],"notes":["planted-5",1.50]}`
 	add := func(payload string) error {
 		return pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-			_, err := journal.New(catalogue).Append(t.Context(), tx, "c", journal.Any, journal.Event{
+			_, err := journal.New(catalogue).Append(t.Context(), tx, "c", journal.Any, event.Event{
 				Type: "booked", Actor: "till", Payload: []byte(payload),
 			})
 			return err

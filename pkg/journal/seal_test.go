@@ -17,6 +17,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
 
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -79,8 +80,8 @@ func sealedCatalogue(t *testing.T, sealer *journal.Sealer) *journal.Catalogue {
 
 func planted(customer string) string { return "planted-" + customer }
 
-func ordered(customer string, amount int) journal.Event {
-	return journal.Event{Type: "ordered", Payload: fmt.Appendf(nil,
+func ordered(customer string, amount int) event.Event {
+	return event.Event{Type: "ordered", Payload: fmt.Appendf(nil,
 		`{"customer": %q, "email": {"to": [%q]}, "address": {"street": %q, "city": "Oslo"}, "amount": %d}`,
 		planted(customer), planted(customer), planted(customer), amount)}
 }
@@ -89,7 +90,7 @@ func (v *vault) within(work func(tx pgx.Tx) error) error {
 	return pgx.BeginFunc(v.t.Context(), v.Pool, work)
 }
 
-func (v *vault) append(campaign string, events ...journal.Event) {
+func (v *vault) append(campaign string, events ...event.Event) {
 	v.t.Helper()
 	if err := v.within(func(tx pgx.Tx) error {
 		_, err := v.journal.Append(v.t.Context(), tx, campaign, journal.Any, events...)
@@ -131,7 +132,7 @@ func (v *vault) forget(customer string) {
 }
 
 // read returns the whole journal's payloads, open.
-func (v *vault) read() (payloads []string, events []journal.Event) {
+func (v *vault) read() (payloads []string, events []event.Event) {
 	v.t.Helper()
 	for e, err := range journal.ReadAll(v.t.Context(), v.sealer.Reading(v.Pool), 0) {
 		if err != nil {
@@ -151,10 +152,10 @@ func TestPersonalFieldsAreSealedAtRestAndOpenInEveryRead(t *testing.T) {
 	defer func() { _ = db.Close() }()
 	err := v.within(func(tx pgx.Tx) error {
 		_, appended := v.journal.Append(ctx, tx, "shop", journal.Any, e)
-		_, all := v.journal.AppendAll(ctx, tx, journal.Batch{CampaignID: "shop", Events: []journal.Event{e}})
+		_, all := v.journal.AppendAll(ctx, tx, journal.Batch{CampaignID: "shop", Events: []event.Event{e}})
 		of := e
 		of.CampaignID = "shop"
-		_, conditional := v.journal.AppendIf(ctx, tx, []journal.Event{of}, journal.Condition{FailIfMatch: journal.Types("none")})
+		_, conditional := v.journal.AppendIf(ctx, tx, []event.Event{of}, journal.Condition{FailIfMatch: event.Types("none")})
 		_, scheduled := v.journal.AppendAt(ctx, tx, "shop", time.Now().Add(-time.Second), e)
 		return errors.Join(appended, all, conditional, scheduled)
 	})
@@ -181,12 +182,12 @@ func TestPersonalFieldsAreSealedAtRestAndOpenInEveryRead(t *testing.T) {
 	get, err1 := journal.Get(ctx, open, "shop", 1)
 	last, err2 := journal.Last(ctx, open, "shop")
 	find, err3 := journal.Find(ctx, open, "shop", get.ID)
-	reads, err4 := journal.Read(ctx, open, journal.Types("ordered"), 0, 10)
-	loaded, _, err5 := journal.Load(ctx, open, "shop", func(all *[]journal.Event, e journal.Event) error {
+	reads, err4 := journal.Read(ctx, open, event.Types("ordered"), 0, 10)
+	loaded, _, err5 := journal.Load(ctx, open, "shop", func(all *[]event.Event, e event.Event) error {
 		*all = append(*all, e)
 		return nil
 	})
-	decided, _, err6 := journal.Decide(ctx, open, journal.Types("ordered"), func(all *[]journal.Event, e journal.Event) error {
+	decided, _, err6 := journal.Decide(ctx, open, event.Types("ordered"), func(all *[]event.Event, e event.Event) error {
 		*all = append(*all, e)
 		return nil
 	})
@@ -197,7 +198,7 @@ func TestPersonalFieldsAreSealedAtRestAndOpenInEveryRead(t *testing.T) {
 	if len(all) != 5 || len(reads) != 5 || len(loaded) != 5 || len(decided) != 5 {
 		t.Fatalf("%d, %d, %d and %d events, want 5", len(all), len(reads), len(loaded), len(decided))
 	}
-	for _, read := range slices.Concat([]journal.Event{get, last, find}, reads, loaded, decided, all) {
+	for _, read := range slices.Concat([]event.Event{get, last, find}, reads, loaded, decided, all) {
 		if !sameJSON(t, read.Payload, e.Payload) || read.Erased() {
 			t.Errorf("read %s, erased %t", read.Payload, read.Erased())
 		}
@@ -297,7 +298,7 @@ func TestWrappingKeysRotateWhileTheyAreUsed(t *testing.T) {
 	for i := range 450 {
 		v.value(`SELECT count(*) FROM tidemark.subject_keys('[]')`)
 		if i%150 == 0 {
-			events := make([]journal.Event, 150)
+			events := make([]event.Event, 150)
 			for n := range events {
 				events[n] = ordered(fmt.Sprint("customer", i+n), n)
 			}
@@ -429,7 +430,7 @@ func TestASealedFieldThatWasMovedOrChangedIsRefused(t *testing.T) {
 	if err := json.Unmarshal(stored.Payload, &fields); err != nil {
 		t.Fatal(err)
 	}
-	for name, e := range map[string]journal.Event{
+	for name, e := range map[string]event.Event{
 		"to another event":    {Payload: stored.Payload},
 		"to another field":    {ID: stored.ID, Payload: fmt.Appendf(nil, `{"email": %s}`, fields["customer"])},
 		"to another campaign": {ID: stored.ID, Payload: stored.Payload},
@@ -483,7 +484,7 @@ func TestConcurrentFirstAppendsOfSubjectsCreateOneKeyEach(t *testing.T) {
 	for n := range 12 {
 		all.Go(func() {
 			other := v.with(wrappingKey)
-			events := []journal.Event{ordered("ann", n), ordered("bob", n)}
+			events := []event.Event{ordered("ann", n), ordered("bob", n)}
 			if n%2 == 0 {
 				slices.Reverse(events)
 			}
@@ -564,7 +565,7 @@ func TestAPersonalFieldWithoutASubjectIsRefused(t *testing.T) {
 		`{"name": ["x"], "email": "a@b.c"}`:  "must be string",
 	} {
 		err := v.within(func(tx pgx.Tx) error {
-			_, err := v.journal.Append(t.Context(), tx, "shop", journal.Any, journal.Event{Type: "bought", Version: 1, Payload: []byte(payload)})
+			_, err := v.journal.Append(t.Context(), tx, "shop", journal.Any, event.Event{Type: "bought", Version: 1, Payload: []byte(payload)})
 			return err
 		})
 		refused := new(journal.InvalidEventError)
@@ -573,12 +574,12 @@ func TestAPersonalFieldWithoutASubjectIsRefused(t *testing.T) {
 			t.Errorf("%s: %v", payload, err)
 		}
 	}
-	if _, err := v.journal.Encode(t.Context(), "shop", []journal.Event{ordered("ann", 1)}); err == nil ||
+	if _, err := v.journal.Encode(t.Context(), "shop", []event.Event{ordered("ann", 1)}); err == nil ||
 		!strings.Contains(err.Error(), "EncodeIn") {
 		t.Errorf("encoded without a transaction: %v", err)
 	}
-	v.append("shop", journal.Event{Type: "ordered", Payload: []byte(`{"amount": 1}`)}, journal.Event{Type: "noted"},
-		journal.Event{Type: "noted", Payload: []byte(`{"by": 7, "text": "planted"}`)}, journal.Event{Type: "unknown"})
+	v.append("shop", event.Event{Type: "ordered", Payload: []byte(`{"amount": 1}`)}, event.Event{Type: "noted"},
+		event.Event{Type: "noted", Payload: []byte(`{"by": 7, "text": "planted"}`)}, event.Event{Type: "unknown"})
 	if keys := v.value(`SELECT count(*) FROM tidemark.keys WHERE subject = sha256('7')`); keys != "1" {
 		t.Errorf("a number as a subject has %s keys", keys)
 	}
@@ -598,12 +599,12 @@ func (c counting) Query(ctx context.Context, sql string, args ...any) (pgx.Rows,
 func TestAReadAsksForKeysOnceAPage(t *testing.T) {
 	t.Parallel()
 	v := newVault(t)
-	events := make([]journal.Event, 200)
+	events := make([]event.Event, 200)
 	for i := range events {
 		events[i] = ordered(fmt.Sprint("customer", i), i)
 	}
 	v.append("shop", events...)
-	v.append("plain", journal.Event{Type: "unknown"})
+	v.append("plain", event.Event{Type: "unknown"})
 	v = v.with(wrappingKey)
 	for _, want := range []struct {
 		campaign string

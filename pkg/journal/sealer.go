@@ -20,6 +20,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/internal/store/feed"
+	"github.com/tidemark-go/tidemark/internal/text"
+	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
 // ErrWrappingKey is returned where a subject's key cannot be unwrapped now: this program lacks the wrapping
@@ -52,7 +54,7 @@ func NewSealer(wrappers ...Wrapper) (*Sealer, error) {
 	}
 	names := map[string]bool{}
 	for _, w := range wrappers {
-		if reason := feed.CheckName(w.Name(), maxNameBytes); reason != "" || names[w.Name()] {
+		if reason := text.CheckName(w.Name(), maxNameBytes); reason != "" || names[w.Name()] {
 			return nil, fmt.Errorf("the name of a wrapping key %s", cmp.Or(reason, "is there twice: "+w.Name()))
 		}
 		names[w.Name()] = true
@@ -61,10 +63,10 @@ func NewSealer(wrappers ...Wrapper) (*Sealer, error) {
 }
 
 // Reading returns db for reads that open sealed fields, such as [ReadAll] and [Load]. A field whose key
-// is deleted is absent, and [Event.Erased] reports it. A field that does not open ends a read with an
+// is deleted is absent, and [event.Event.Erased] reports it. A field that does not open ends a read with an
 // error: it was moved or changed, or its key is broken.
-func (s *Sealer) Reading(db Querier) Querier {
-	return feed.Opening{Querier: db, Open: func(ctx context.Context, db Querier, events []Event) error {
+func (s *Sealer) Reading(db event.Querier) event.Querier {
+	return feed.Opening{Querier: db, Open: func(ctx context.Context, db event.Querier, events []event.Event) error {
 		faults, err := s.open(ctx, db, events)
 		for _, position := range slices.Sorted(maps.Keys(faults)) {
 			return faults[position]
@@ -101,7 +103,7 @@ func (s *Sealer) unwrap(ctx context.Context, k *storedKey) (*dataKey, error) {
 func broken(k *storedKey, cause error) error {
 	return fmt.Errorf("%w: %w", detailing(ErrBrokenKey, "key %s does not open with the wrapping key %s; if that is "+
 		"the right one, an operator can delete the key with tidemark keys delete: what it has sealed is then erased", k.id,
-		feed.Shortened(k.by)), cause)
+		text.Shortened(k.by)), cause)
 }
 
 // unwrapTime is how long a wrapping key's service may take for one key, and how long a read asks one that fails.
@@ -111,7 +113,7 @@ func (s *Sealer) unwrapped(ctx context.Context, k *storedKey) ([]byte, error) {
 	at := slices.IndexFunc(s.wrappers, func(w Wrapper) bool { return w.Name() == k.by })
 	if at < 0 {
 		return nil, detailing(ErrWrappingKey, "key %s is wrapped by the wrapping key %s, which this program does not have: "+
-			"add it to its wrapping keys, after the first one", k.id, feed.Shortened(k.by))
+			"add it to its wrapping keys, after the first one", k.id, text.Shortened(k.by))
 	}
 	bounded, cancel := context.WithTimeout(ctx, unwrapTime)
 	defer cancel()
@@ -121,7 +123,7 @@ func (s *Sealer) unwrapped(ctx context.Context, k *storedKey) ([]byte, error) {
 		return nil, broken(k, err)
 	case err != nil:
 		return nil, fmt.Errorf("%w: %w", detailing(ErrWrappingKey, "key %s cannot be opened with the wrapping key %s now",
-			k.id, feed.Shortened(k.by)), err)
+			k.id, text.Shortened(k.by)), err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -131,7 +133,7 @@ func (s *Sealer) unwrapped(ctx context.Context, k *storedKey) ([]byte, error) {
 
 // judge tells a broken key from a wrapping key that is another one under the same name: if there are other
 // keys and it opens none of them, it is not the key that is at fault.
-func (s *Sealer) judge(ctx context.Context, db Querier, k *storedKey, cause error) error {
+func (s *Sealer) judge(ctx context.Context, db event.Querier, k *storedKey, cause error) error {
 	s.mu.Lock()
 	good := s.good[k.by]
 	s.mu.Unlock()
@@ -152,7 +154,7 @@ func (s *Sealer) judge(ctx context.Context, db Querier, k *storedKey, cause erro
 		}
 	}
 	return detailing(ErrWrappingKey, "key %s does not open with the wrapping key %s, nor does any other: give the one of "+
-		"that name that wrapped them", k.id, feed.Shortened(k.by))
+		"that name that wrapped them", k.id, text.Shortened(k.by))
 }
 
 func scanKey(row pgx.CollectableRow) (k storedKey, err error) {
@@ -205,7 +207,7 @@ func (s *Sealer) forget(mark int64) {
 // find returns the keys with some ids, and why others do not open. One statement reads those that are not
 // in memory, and tells of erasures since. Keys that are deleted are missing.
 func (s *Sealer) find(
-	ctx context.Context, db Querier, ids []string,
+	ctx context.Context, db event.Querier, ids []string,
 ) (found map[string]*dataKey, closed map[string]error, err error) {
 	found, missing, before := s.known(ids)
 	mark, fresh, stored, err := readKeys(ctx, db, missing)
@@ -230,7 +232,7 @@ func (s *Sealer) find(
 
 // unwrapAll unwraps keys. A service that has hung is not asked for the others.
 func (s *Sealer) unwrapAll(
-	ctx context.Context, db Querier, stored []storedKey,
+	ctx context.Context, db event.Querier, stored []storedKey,
 ) (read map[string]*dataKey, closed map[string]error) {
 	read, closed = map[string]*dataKey{}, map[string]error{}
 	away := map[string]error{} // by wrapping key
@@ -254,7 +256,9 @@ func (s *Sealer) unwrapAll(
 }
 
 // readKeys reads keys, and the mark of erasures. fresh: the snapshot is not older than the statement.
-func readKeys(ctx context.Context, db Querier, ids []string) (mark int64, fresh bool, keys []storedKey, err error) {
+func readKeys(
+	ctx context.Context, db event.Querier, ids []string,
+) (mark int64, fresh bool, keys []storedKey, err error) {
 	rows, err := db.Query(ctx, queryKeys, ids)
 	if err == nil {
 		var id, by *string
@@ -320,7 +324,7 @@ func (s *Sealer) create(ctx context.Context, k *storedKey) (err error) {
 	_, _ = rand.Read(plain)
 	k.id, k.by = uuid.Must(uuid.NewV7()).String(), s.wrappers[0].Name()
 	if k.wrapped, err = s.wrappers[0].Wrap(ctx, plain, k.bound()); err != nil {
-		return fmt.Errorf("wrap a key by the wrapping key %s: %w", feed.Shortened(k.by), err)
+		return fmt.Errorf("wrap a key by the wrapping key %s: %w", text.Shortened(k.by), err)
 	}
 	k.plain, err = newDataKey(k.id, plain)
 	return err
@@ -367,7 +371,7 @@ func ask(ctx context.Context, tx any, query string, args ...any) (placeRows, err
 	if tx, ok := tx.(*sql.Tx); ok {
 		return tx.QueryContext(ctx, query, args...) //nolint:rowserrcheck // askKeys
 	}
-	db, ok := tx.(Querier)
+	db, ok := tx.(event.Querier)
 	if !ok {
 		return nil, errors.New("there is no transaction to create them in: use Journal.EncodeIn")
 	}
@@ -381,7 +385,7 @@ func ask(ctx context.Context, tx any, query string, args ...any) (placeRows, err
 //
 // A key that does not open, or whose wrapping key is not given, stays as it is. Rotate wraps the others, and
 // then returns an error that names it.
-func (s *Sealer) Rotate(ctx context.Context, db Querier) (rotated int64, err error) {
+func (s *Sealer) Rotate(ctx context.Context, db event.Querier) (rotated int64, err error) {
 	var left error
 	skipped := 0
 	for after := uuid.Nil.String(); ; {

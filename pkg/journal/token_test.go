@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -17,7 +18,7 @@ func TestATokenNamesItsEventInGoAndInSQL(t *testing.T) {
 	for _, campaign := range []string{"oak", "a.b", "1.2.3.", "Straße/7 %41"} {
 		var appended []journal.Appended
 		err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) (err error) {
-			appended, err = journal.Append(t.Context(), tx, campaign, journal.Any, journal.Event{Type: "a"}, journal.Event{Type: "b"})
+			appended, err = journal.Append(t.Context(), tx, campaign, journal.Any, event.Event{Type: "a"}, event.Event{Type: "b"})
 			return err
 		})
 		if err != nil {

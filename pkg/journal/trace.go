@@ -12,6 +12,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel/propagation"
+
+	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
 type tracer struct{ duration *prometheus.HistogramVec }
@@ -59,7 +61,7 @@ func (t *tracer) TraceQueryEnd(ctx context.Context, _ *pgx.Conn, data pgx.TraceQ
 // under traceparent and tracestate (https://www.w3.org/TR/trace-context/), so that workers link to
 // the appending trace. Events that already have a context keep it. Without a span it returns the
 // events unchanged.
-func WithTrace(ctx context.Context, events ...Event) []Event {
+func WithTrace(ctx context.Context, events ...event.Event) []event.Event {
 	carrier := propagation.MapCarrier{}
 	propagation.TraceContext{}.Inject(ctx, carrier)
 	if len(carrier) == 0 {

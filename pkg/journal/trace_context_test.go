@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
@@ -37,7 +38,7 @@ func TestEventsTakeTheTraceOfTheirContextAlong(t *testing.T) {
 		{"or null", `null`, `null`, ctx},
 		{"or the context has none", `{"a": 1}`, `{"a": 1}`, t.Context()},
 	} {
-		given := []journal.Event{{Metadata: []byte(c.metadata)}}
+		given := []event.Event{{Metadata: []byte(c.metadata)}}
 		got := journal.WithTrace(c.ctx, given...)
 		if s := string(got[0].Metadata); s != c.want {
 			t.Errorf("%s: %s, want %s", c.name, s, c.want)
@@ -51,7 +52,7 @@ func TestEventsTakeTheTraceOfTheirContextAlong(t *testing.T) {
 func ExampleWithTrace() {
 	place := func(ctx context.Context, tx pgx.Tx) error {
 		_, err := journal.Append(ctx, tx, "order-1", journal.Any,
-			journal.WithTrace(ctx, journal.Event{Type: "order_placed"})...)
+			journal.WithTrace(ctx, event.Event{Type: "order_placed"})...)
 		return err
 	}
 	_ = place // place runs in the application's transaction, in the span of its request

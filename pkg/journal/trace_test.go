@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tidemark-go/tidemark/internal/store/feed"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -34,7 +35,7 @@ func TestATracerMeasuresAppendsAndNothingElse(t *testing.T) {
 	defer pool.Close()
 	appendOne := func(expect journal.Expect) error {
 		return pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-			_, err := journal.Append(t.Context(), tx, "a", expect, journal.Event{Type: "noted"})
+			_, err := journal.Append(t.Context(), tx, "a", expect, event.Event{Type: "noted"})
 			return err
 		})
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -15,7 +16,7 @@ type wound struct {
 	Points int `json:"points"`
 }
 
-const wounded journal.Type[wound] = "hero_wounded"
+const wounded event.Type[wound] = "hero_wounded"
 
 func TestATypeMakesAndDecodesItsEvents(t *testing.T) {
 	t.Parallel()
@@ -34,8 +35,8 @@ func TestATypeMakesAndDecodesItsEvents(t *testing.T) {
 	if got, err := wounded.Decode(e); err != nil || got.Points != 3 {
 		t.Errorf("decoded is %+v, %v", got, err)
 	}
-	var wrong *journal.DecodeError
-	if _, err := journal.Type[wound]("hero_healed").Decode(e); !errors.As(err, &wrong) || wrong.Type != "hero_wounded" {
+	var wrong *event.DecodeError
+	if _, err := event.Type[wound]("hero_healed").Decode(e); !errors.As(err, &wrong) || wrong.Type != "hero_wounded" {
 		t.Errorf("another type answers %v", err)
 	}
 }
@@ -43,7 +44,7 @@ func TestATypeMakesAndDecodesItsEvents(t *testing.T) {
 func TestAPayloadThatCannotBeEncodedIsRefusedAtTheAppend(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
-	e := journal.Type[func()]("odd").New(func() {})
+	e := event.Type[func()]("odd").New(func() {})
 	err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
 		_, err := journal.Append(t.Context(), tx, "c", journal.Any, e)
 		return err

@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/internal/store/feed"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 	"github.com/tidemark-go/tidemark/test/support/unreadable"
@@ -25,7 +26,7 @@ func TestReadersGetPastWhatAppendWouldHaveRefused(t *testing.T) {
 			mustAppend(t, pool, "good", noted(1)...)
 			unprinted := kind == unreadable.Unprintable || kind == unreadable.Damaged
 
-			check := func(reader string, got int, stops []*journal.UnreadableError, want int) {
+			check := func(reader string, got int, stops []*event.UnreadableError, want int) {
 				t.Helper()
 				switch {
 				case got != want:
@@ -37,16 +38,16 @@ func TestReadersGetPastWhatAppendWouldHaveRefused(t *testing.T) {
 				}
 			}
 			// stream reads on after each unreadable event.
-			stream := func(reader string, want int, from func(after int64) func(func(journal.Event, error) bool),
-				at func(journal.Event) int64,
+			stream := func(reader string, want int, from func(after int64) func(func(event.Event, error) bool),
+				at func(event.Event) int64,
 			) {
 				t.Helper()
-				var stops []*journal.UnreadableError
+				var stops []*event.UnreadableError
 				n, after := 0, int64(0)
 				for again := true; again; {
 					again = false
 					for e, err := range from(after) {
-						var stop *journal.UnreadableError
+						var stop *event.UnreadableError
 						if errors.As(err, &stop) {
 							stops, again = append(stops, stop), true
 						} else if err != nil {
@@ -59,31 +60,31 @@ func TestReadersGetPastWhatAppendWouldHaveRefused(t *testing.T) {
 			}
 			if kind == unreadable.Unprintable { // each read of it takes seconds
 				e, err := journal.Get(t.Context(), pool, "bad", 3)
-				if e.Seq != 3 || !errors.Is(err, feed.ErrUnreadable) {
+				if e.Seq != 3 || !errors.Is(err, event.ErrUnreadable) {
 					t.Errorf("Get: event %d, %v", e.Seq, err)
 				}
 				return
 			}
-			stream("ReadAll", 5, func(after int64) func(func(journal.Event, error) bool) {
+			stream("ReadAll", 5, func(after int64) func(func(event.Event, error) bool) {
 				return journal.ReadAll(t.Context(), pool, after)
 			},
-				func(e journal.Event) int64 { return e.Position })
-			stream("ReadCampaign", 4, func(after int64) func(func(journal.Event, error) bool) {
+				func(e event.Event) int64 { return e.Position })
+			stream("ReadCampaign", 4, func(after int64) func(func(event.Event, error) bool) {
 				return journal.ReadCampaign(t.Context(), pool, "bad", after)
-			}, func(e journal.Event) int64 { return e.Seq })
+			}, func(e event.Event) int64 { return e.Seq })
 
-			marked := func(reader string, want int, events []journal.Event, err error) {
+			marked := func(reader string, want int, events []event.Event, err error) {
 				t.Helper()
 				if err != nil {
 					t.Errorf("%s: %v", reader, err)
 					return
 				}
-				var stops []*journal.UnreadableError
+				var stops []*event.UnreadableError
 				for _, e := range events {
-					var stop *journal.UnreadableError
+					var stop *event.UnreadableError
 					if errors.As(e.Unreadable(), &stop) {
 						stops = append(stops, stop)
-						if _, err := journal.Decode[map[string]any](e); !errors.Is(err, feed.ErrUnreadable) {
+						if _, err := event.Decode[map[string]any](e); !errors.Is(err, event.ErrUnreadable) {
 							t.Errorf("%s: what cannot be read was decoded: %v", reader, err)
 						}
 					}
@@ -94,13 +95,13 @@ func TestReadersGetPastWhatAppendWouldHaveRefused(t *testing.T) {
 			marked("ReadRange", 4, events, err)
 			for _, small := range []bool{false, true} {
 				events, _, err = feed.ReadWindow(t.Context(), pool,
-					feed.Window{Floor: 5, Events: 10, Bytes: 1 << 30, Small: small})
+					event.Window{Floor: 5, Events: 10, Bytes: 1 << 30, Small: small})
 				marked("ReadWindow", 5, events, err)
 			}
-			events, err = journal.Read(t.Context(), pool, journal.Query{}, 0, 10)
+			events, err = journal.Read(t.Context(), pool, event.Query{}, 0, 10)
 			marked("Read", 5, events, err)
 			if e, err := journal.Get(t.Context(), pool, "bad", 3); e.Seq != 3 ||
-				errors.Is(err, feed.ErrUnreadable) != unprinted || !unprinted && err != nil {
+				errors.Is(err, event.ErrUnreadable) != unprinted || !unprinted && err != nil {
 				t.Errorf("Get: event %d, %v", e.Seq, err)
 			}
 			events = nil
@@ -108,12 +109,12 @@ func TestReadersGetPastWhatAppendWouldHaveRefused(t *testing.T) {
 			feed.ReadGroup(&batch, feed.GroupRead{
 				CampaignIDs: []string{"bad", "good"}, After: []int64{0, 0}, Until: []int64{9, 9}, Events: 10, Bytes: 1 << 30,
 				Careful: true,
-			}, func(_ int, e *journal.Event, _ int) { events = append(events, *e) })
+			}, func(_ int, e *event.Event, _ int) { events = append(events, *e) })
 			marked("ReadGroup", 5, events, pool.SendBatch(t.Context(), &batch).Close())
 			events = nil
 			_, err = feed.ReadCampaigns(t.Context(), pool,
 				&feed.CampaignsRead{Last: "good", Events: 10, Bytes: 1 << 30, Careful: true},
-				func(e *journal.Event, _ int) { events = append(events, *e) })
+				func(e *event.Event, _ int) { events = append(events, *e) })
 			marked("ReadCampaigns", 5, events, err)
 		})
 	}

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"strings"
 	"testing"
+
+	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
 func TestUpcasters(t *testing.T) {
@@ -143,7 +145,7 @@ func TestUpcastersThatMisbehave(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			_, err = catalogue.Current(Event{Type: "t", Version: 1, CampaignID: "c1", Seq: 3, Payload: []byte(`{}`)})
+			_, err = catalogue.Current(event.Event{Type: "t", Version: 1, CampaignID: "c1", Seq: 3, Payload: []byte(`{}`)})
 			if err == nil || !strings.HasPrefix(err.Error(), `event 3 of campaign "c1": `+test.want) {
 				t.Errorf("got %v", err)
 			}

@@ -9,11 +9,12 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
 // atTheLimit returns an event as large as the default limits allow.
-func atTheLimit() Event {
+func atTheLimit() event.Event {
 	var tags []string
 	for i := range 64 {
 		tags = append(tags, fmt.Sprintf("%03d%s", i, strings.Repeat("é", 126))+"x")
@@ -22,7 +23,7 @@ func atTheLimit() Event {
 		const head, tail = `{"text": "`, `"}`
 		return []byte(head + strings.Repeat("x", size-len(head+tail)) + tail)
 	}
-	return Event{
+	return event.Event{
 		Type:          strings.Repeat("t", 256),
 		AggregateType: strings.Repeat("a", 256),
 		AggregateID:   strings.Repeat("i", 256),
@@ -43,7 +44,7 @@ func TestAppendAtTheLimits(t *testing.T) {
 
 	t.Run("stores an event that is as large as they allow", func(t *testing.T) {
 		t.Parallel()
-		deep := Event{Type: "deep", Payload: nested(128), Metadata: nested(128)}
+		deep := event.Event{Type: "deep", Payload: nested(128), Metadata: nested(128)}
 		err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
 			_, err := Append(t.Context(), tx, campaign, None, atTheLimit(), deep)
 			return err
@@ -56,38 +57,38 @@ func TestAppendAtTheLimits(t *testing.T) {
 	const names = "aggregate_type, aggregate_id, actor"
 	for name, test := range map[string]struct {
 		field  string // "events": the database does not name the field
-		change func(*Event)
+		change func(*event.Event)
 	}{
-		"a byte of type":             {"type", func(e *Event) { e.Type += "t" }},
-		"a byte of aggregate_type":   {names, func(e *Event) { e.AggregateType += "a" }},
-		"a byte of aggregate_id":     {names, func(e *Event) { e.AggregateID += "i" }},
-		"a byte of actor":            {names, func(e *Event) { e.Actor += "x" }},
-		"a tag":                      {"tags", func(e *Event) { e.Tags = append(e.Tags, "one more") }},
-		"a byte of a tag":            {"tags", func(e *Event) { e.Tags[3] += "x" }},
-		"an empty tag":               {"tags", func(e *Event) { e.Tags[3] = "" }},
-		"no type":                    {"type", func(e *Event) { e.Type = "" }},
-		"a version below 1":          {"version", func(e *Event) { e.Version = -1 }},
-		"a version beyond Postgres'": {"version", func(e *Event) { e.Version = 1 << 31 }},
-		"an unknown intent":          {"intent", func(e *Event) { e.Intent = "maybe" }},
-		"a field of payload":         {"payload", func(e *Event) { e.Payload = append([]byte(`{"more":1,`), e.Payload[1:]...) }},
-		"a level of metadata":        {"metadata", func(e *Event) { e.Metadata = nested(129) }},
-		"what expands when printed": {"payload", func(e *Event) {
+		"a byte of type":             {"type", func(e *event.Event) { e.Type += "t" }},
+		"a byte of aggregate_type":   {names, func(e *event.Event) { e.AggregateType += "a" }},
+		"a byte of aggregate_id":     {names, func(e *event.Event) { e.AggregateID += "i" }},
+		"a byte of actor":            {names, func(e *event.Event) { e.Actor += "x" }},
+		"a tag":                      {"tags", func(e *event.Event) { e.Tags = append(e.Tags, "one more") }},
+		"a byte of a tag":            {"tags", func(e *event.Event) { e.Tags[3] += "x" }},
+		"an empty tag":               {"tags", func(e *event.Event) { e.Tags[3] = "" }},
+		"no type":                    {"type", func(e *event.Event) { e.Type = "" }},
+		"a version below 1":          {"version", func(e *event.Event) { e.Version = -1 }},
+		"a version beyond Postgres'": {"version", func(e *event.Event) { e.Version = 1 << 31 }},
+		"an unknown intent":          {"intent", func(e *event.Event) { e.Intent = "maybe" }},
+		"a field of payload":         {"payload", func(e *event.Event) { e.Payload = append([]byte(`{"more":1,`), e.Payload[1:]...) }},
+		"a level of metadata":        {"metadata", func(e *event.Event) { e.Metadata = nested(129) }},
+		"what expands when printed": {"payload", func(e *event.Event) {
 			e.Payload = []byte(`{"a":[` + strings.Repeat("1e100000,", 11) + `1]}`)
 		}},
-		"a number beyond jsonb":     {"events", func(e *Event) { e.Payload = []byte(`{"a":1e400000}`) }},
-		"a NUL escape":              {"events", func(e *Event) { e.Metadata = []byte(`{"a":"\u0000"}`) }},
-		"half of a surrogate pair":  {"events", func(e *Event) { e.Payload = []byte(`{"a":"\ud83d"}`) }},
-		"a payload that is no text": {"events", func(e *Event) { e.Payload = []byte("{\"a\":\"\xff\"}") }},
-		"a year beyond 9999": {"occurred_at", func(e *Event) {
+		"a number beyond jsonb":     {"events", func(e *event.Event) { e.Payload = []byte(`{"a":1e400000}`) }},
+		"a NUL escape":              {"events", func(e *event.Event) { e.Metadata = []byte(`{"a":"\u0000"}`) }},
+		"half of a surrogate pair":  {"events", func(e *event.Event) { e.Payload = []byte(`{"a":"\ud83d"}`) }},
+		"a payload that is no text": {"events", func(e *event.Event) { e.Payload = []byte("{\"a\":\"\xff\"}") }},
+		"a year beyond 9999": {"occurred_at", func(e *event.Event) {
 			e.OccurredAt = time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)
 		}},
 	} {
-		for call, appends := range map[string]func(pgx.Tx, ...Event) error{
-			"Append": func(tx pgx.Tx, events ...Event) error {
+		for call, appends := range map[string]func(pgx.Tx, ...event.Event) error{
+			"Append": func(tx pgx.Tx, events ...event.Event) error {
 				_, err := Append(t.Context(), tx, campaign, Any, events...)
 				return err
 			},
-			"AppendAll": func(tx pgx.Tx, events ...Event) error {
+			"AppendAll": func(tx pgx.Tx, events ...event.Event) error {
 				_, err := AppendAll(t.Context(), tx, Batch{CampaignID: campaign, Events: events})
 				return err
 			},
@@ -96,7 +97,7 @@ func TestAppendAtTheLimits(t *testing.T) {
 				t.Parallel()
 				e := atTheLimit()
 				test.change(&e)
-				err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error { return appends(tx, Event{Type: "fine"}, e) })
+				err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error { return appends(tx, event.Event{Type: "fine"}, e) })
 				invalid, ok := errors.AsType[*InvalidEventError](err)
 				if !ok || invalid.Field != test.field || invalid.Field != "events" && (invalid.Index != 1 ||
 					invalid.Campaign != campaign) {
@@ -116,7 +117,7 @@ func TestALimitOfACallIsTheDatabases(t *testing.T) {
 	if _, err := pool.Exec(t.Context(), `UPDATE tidemark.limits SET events_per_call = 3`); err != nil {
 		t.Fatal(err)
 	}
-	some := make([]Event, 4)
+	some := make([]event.Event, 4)
 	for i := range some {
 		some[i].Type = "noted"
 	}

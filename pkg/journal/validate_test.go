@@ -8,74 +8,75 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/tidemark-go/tidemark/internal/store/feed"
+	"github.com/tidemark-go/tidemark/internal/text"
+	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
 func TestValidate(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		campaign string
-		event    Event
+		event    event.Event
 		field    string
 		says     string // part of the message; "": the event is good
 	}{
-		"an event with a type only": {"c1", Event{Type: "noted"}, "", ""},
+		"an event with a type only": {"c1", event.Event{Type: "noted"}, "", ""},
 		"an event with everything": {
 			"c1",
-			Event{
-				Type: "noted", Version: 2, Intent: AuditOnly, AggregateType: "character", AggregateID: "7", Actor: "Åsa",
+			event.Event{
+				Type: "noted", Version: 2, Intent: event.AuditOnly, AggregateType: "character", AggregateID: "7", Actor: "Åsa",
 				Tags: []string{"a", "b=c"}, Payload: []byte(` {"a":1}`), Metadata: []byte(`{}`),
 			},
 			"", "",
 		},
 		"a NUL in the campaign id": {
 			"c\x001",
-			Event{Type: "noted"},
+			event.Event{Type: "noted"},
 			"campaign_id",
 			`"c\x001" holds a NUL character`,
 		},
-		"a type that is not UTF-8": {"c1", Event{Type: "no\xffted"}, "type", `"no\xffted" is not valid UTF-8`},
-		"a surrogate in UTF-8":     {"c1", Event{Type: "noted", Actor: "\xed\xa0\x80"}, "actor", "is not valid UTF-8"},
+		"a type that is not UTF-8": {"c1", event.Event{Type: "no\xffted"}, "type", `"no\xffted" is not valid UTF-8`},
+		"a surrogate in UTF-8":     {"c1", event.Event{Type: "noted", Actor: "\xed\xa0\x80"}, "actor", "is not valid UTF-8"},
 		"a NUL in the aggregate id": {
 			"c1",
-			Event{Type: "noted", AggregateID: "\x00"},
+			event.Event{Type: "noted", AggregateID: "\x00"},
 			"aggregate_id",
 			"holds a NUL character",
 		},
-		"a tag that is not UTF-8": {"c1", Event{Type: "noted", Tags: []string{"a", "\xff"}}, "tags[1]", "is not valid UTF-8"},
+		"a tag that is not UTF-8": {"c1", event.Event{Type: "noted", Tags: []string{"a", "\xff"}}, "tags[1]", "is not valid UTF-8"},
 		"a payload that is no object": {
 			"c1",
-			Event{Type: "noted", Payload: []byte(` [1]`)},
+			event.Event{Type: "noted", Payload: []byte(` [1]`)},
 			"payload",
 			"must be a JSON object",
 		},
-		"a payload that is a JSON null": {"c1", Event{Type: "noted", Payload: []byte(`null`)}, "payload", "JSON object"},
+		"a payload that is a JSON null": {"c1", event.Event{Type: "noted", Payload: []byte(`null`)}, "payload", "JSON object"},
 		"a payload that is no JSON": {
 			"c1",
-			Event{Type: "noted", Payload: []byte(`{"a":}`)},
+			event.Event{Type: "noted", Payload: []byte(`{"a":}`)},
 			"payload",
 			"is not valid JSON, or nested too deep, at byte 6",
 		},
 		"a payload that ends the event": {
 			"c1",
-			Event{Type: "noted", Payload: []byte(`{}},{"type":"other"`)},
+			event.Event{Type: "noted", Payload: []byte(`{}},{"type":"other"`)},
 			"payload",
 			"is not valid JSON",
 		},
 		"a payload that Go's own decoder cannot follow": {
 			"c1",
-			Event{Type: "noted", Payload: []byte(strings.Repeat(`{"a":`, 30_000) + "1" + strings.Repeat("}", 30_000))},
+			event.Event{Type: "noted", Payload: []byte(strings.Repeat(`{"a":`, 30_000) + "1" + strings.Repeat("}", 30_000))},
 			"payload",
 			"nested too deep",
 		},
 		"metadata that goes on after its end": {
 			"c1",
-			Event{Type: "noted", Metadata: []byte(`{} {}`)},
+			event.Event{Type: "noted", Metadata: []byte(`{} {}`)},
 			"metadata",
 			"is not valid JSON",
 		},
-		"a payload of nothing but white space":  {"c1", Event{Type: "noted", Payload: []byte(` `)}, "payload", "is not valid JSON"},
-		"a payload of no bytes stands for none": {"c1", Event{Type: "noted", Payload: []byte{}}, "", ""},
+		"a payload of nothing but white space":  {"c1", event.Event{Type: "noted", Payload: []byte(` `)}, "payload", "is not valid JSON"},
+		"a payload of no bytes stands for none": {"c1", event.Event{Type: "noted", Payload: []byte{}}, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -104,7 +105,7 @@ func TestValidate(t *testing.T) {
 func TestInvalidEventErrorNamesTheEvent(t *testing.T) {
 	t.Parallel()
 	err := (*Catalogue)(nil).admit(strings.Repeat("é", 100), 7,
-		&Event{Type: "noted", Payload: []byte(`{"password":"hunter2",}`)})
+		&event.Event{Type: "noted", Payload: []byte(`{"password":"hunter2",}`)})
 	want := `events[7] ("noted") of campaign "` + strings.Repeat("é", 24) +
 		`"… (200 bytes): payload is not valid JSON, or nested too deep, at byte 23`
 	if err == nil || err.Error() != want {
@@ -133,7 +134,7 @@ func TestShortenedIsReadableText(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		s := string(rapid.SliceOf(rapid.Byte()).Draw(t, "s"))
-		short := feed.Shortened(s)
+		short := text.Shortened(s)
 		if len(short) > 48*4+32 || strings.ContainsRune(short, 0) || strings.ToValidUTF8(short, "") != short {
 			t.Fatalf("%q became %q", s, short)
 		}

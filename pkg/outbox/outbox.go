@@ -11,7 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
 // Behind is the backlog of a Group or of one Projection of it: the number of Events and Campaigns,
@@ -24,7 +24,7 @@ type Behind = outbox.Behind
 //
 // Up to 10,000 work items of a group are counted, and 10,000 deferred pairs. Beyond that it samples
 // some pages of their tables.
-func Lag(ctx context.Context, db journal.Querier) ([]Behind, error) { return outbox.Lag(ctx, db) }
+func Lag(ctx context.Context, db event.Querier) ([]Behind, error) { return outbox.Lag(ctx, db) }
 
 // Errors of [Unregister].
 var (

@@ -12,11 +12,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tidemark-go/tidemark/internal/projector/kind"
-
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/internal/projector/kind"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -45,7 +44,7 @@ func abandoned(t *testing.T, timeout time.Duration) error {
 	var afterwards []error
 	var log bytes.Buffer
 	registry := prometheus.NewRegistry()
-	p := slowProjector(t, pool, sluggish(timeout, func(ctx context.Context, g *projector.Group, e journal.Event) error {
+	p := slowProjector(t, pool, sluggish(timeout, func(ctx context.Context, g *projector.Group, e event.Event) error {
 		stuck.Add(1)
 		defer stuck.Done()
 		tx, err := g.Tx(ctx)
@@ -98,7 +97,7 @@ func abandoned(t *testing.T, timeout time.Duration) error {
 func TestAHandlerThatEndsItsGoroutineFails(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
-	p := slowProjector(t, pool, sluggish(time.Minute, func(context.Context, *projector.Group, journal.Event) error {
+	p := slowProjector(t, pool, sluggish(time.Minute, func(context.Context, *projector.Group, event.Event) error {
 		runtime.Goexit()
 		return nil
 	}), nil)

@@ -18,6 +18,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/kind"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/pause"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
@@ -49,8 +50,8 @@ func (b *table) worker(attempts int) *projector.Projector {
 		d := projector.Document[standing]{
 			Name: name, Version: 1, Types: []string{"scored"}, Scope: projector.ScopeJournal,
 			OnFailure: projector.Policy{Attempts: attempts},
-			Fold: func(doc *standing, e journal.Event) error {
-				p, err := journal.Decode[scored](e)
+			Fold: func(doc *standing, e event.Event) error {
+				p, err := event.Decode[scored](e)
 				doc.add(e, p.Points)
 				if p.Points == rejected && b.refuses.Load() {
 					return errRefused
@@ -60,8 +61,8 @@ func (b *table) worker(attempts int) *projector.Projector {
 		}
 		if b.keyed {
 			d.Partitions = 2
-			d.Key = func(e journal.Event) (string, error) {
-				p, err := journal.Decode[scored](e)
+			d.Key = func(e event.Event) (string, error) {
+				p, err := event.Decode[scored](e)
 				return p.Player, err
 			}
 		}
@@ -306,7 +307,7 @@ func (b *table) compare(name, act string) {
 		if slices.Contains(resolved, e.Position) {
 			continue
 		}
-		p, err := journal.Decode[scored](e)
+		p, err := event.Decode[scored](e)
 		b.must(err)
 		key := "-"
 		if b.keyed {
@@ -462,15 +463,15 @@ func TestAnEventWhoseKeyCannotBeFoundIsResolvedAndTakenBack(t *testing.T) {
 			worker := func() *projector.Projector {
 				return workerOf(t, pool, nil, projector.NewDocument(projector.Document[standing]{
 					Name: "b0", Version: 1, Scope: projector.ScopeJournal, Partitions: partitions,
-					Key: func(e journal.Event) (string, error) {
-						p, err := journal.Decode[scored](e)
+					Key: func(e event.Event) (string, error) {
+						p, err := event.Decode[scored](e)
 						if p.Points == rejected && lost.Load() {
 							err = errRefused
 						}
 						return p.Player, err
 					},
-					Fold: func(doc *standing, e journal.Event) error {
-						p, err := journal.Decode[scored](e)
+					Fold: func(doc *standing, e event.Event) error {
+						p, err := event.Decode[scored](e)
 						doc.add(e, p.Points)
 						return err
 					},

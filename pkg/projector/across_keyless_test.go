@@ -8,7 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -22,15 +22,15 @@ type lost struct {
 func (l *lost) projection() projector.Projection {
 	return projector.NewDocument(projector.Document[standing]{
 		Name: "board", Version: 1, Types: []string{"scored"}, Scope: projector.ScopeJournal, Partitions: 3,
-		Key: func(e journal.Event) (string, error) {
-			p, err := journal.Decode[scored](e)
+		Key: func(e event.Event) (string, error) {
+			p, err := event.Decode[scored](e)
 			if points := l.points.Load(); err == nil && points != 0 && int64(p.Points) == points {
 				err = errors.New("no such player")
 			}
 			return p.Player, err
 		},
-		Fold: func(doc *standing, e journal.Event) error {
-			p, err := journal.Decode[scored](e)
+		Fold: func(doc *standing, e event.Event) error {
+			p, err := event.Decode[scored](e)
 			doc.add(e, p.Points)
 			if l.refuses.Load() != 0 && p.Points == int(l.refuses.Load()) {
 				return errRefused

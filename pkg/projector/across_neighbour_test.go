@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
@@ -65,7 +66,7 @@ func TestAnAppendInFlightHoldsBackAllLaterEventsAndNothingElse(t *testing.T) {
 			polling(t, pool, nil, s.projections()...)
 			score(t, pool, "before", scored{"ann", 1}, scored{"bob", 1})
 			tx := began(t, pool)
-			if _, err := journal.Append(t.Context(), tx, "idle", journal.Any, journal.Event{
+			if _, err := journal.Append(t.Context(), tx, "idle", journal.Any, event.Event{
 				Type: "scored", Payload: []byte(`{"player": "ann", "points": 2}`),
 			}); err != nil {
 				t.Fatal(err)
@@ -159,12 +160,12 @@ func TestAnEventThatTakesTooLongHoldsBackItsKeyAlone(t *testing.T) {
 			quick := make(chan struct{})
 			list := projector.NewHandlers(projector.Spec{
 				Name: "list", Version: 1, Scope: projector.ScopeJournal, Tables: `CREATE TABLE list (player text, points int)`,
-				Key: func(e journal.Event) (string, error) {
-					p, err := journal.Decode[scored](e)
+				Key: func(e event.Event) (string, error) {
+					p, err := event.Decode[scored](e)
 					return p.Player, err
 				},
 			})
-			projector.On(list, "scored", func(ctx context.Context, g *projector.Group, _ journal.Event, p scored) error {
+			projector.On(list, "scored", func(ctx context.Context, g *projector.Group, _ event.Event, p scored) error {
 				if p.Points < 0 {
 					select {
 					case <-quick:

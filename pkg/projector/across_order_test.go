@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
@@ -19,8 +20,8 @@ func TestHandlersAcrossCampaignsSeeEventsInTheOrderOfPosition(t *testing.T) {
 	pool := pgtest.New(t)
 	seen := projector.NewHandlers(projector.Spec{
 		Name: "seen", Version: 1, Scope: projector.ScopeJournal,
-		Key: func(e journal.Event) (string, error) {
-			p, err := journal.Decode[scored](e)
+		Key: func(e event.Event) (string, error) {
+			p, err := event.Decode[scored](e)
 			return p.Player, err
 		},
 		Tables:      `CREATE TABLE seen (place bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, event uuid UNIQUE, player text)`,
@@ -28,7 +29,7 @@ func TestHandlersAcrossCampaignsSeeEventsInTheOrderOfPosition(t *testing.T) {
 		Classify:    func(error) projector.Class { return projector.ClassPermanent },
 	})
 	const inCode, inDatabase = 1, 2
-	on := func(_ context.Context, g *projector.Group, e journal.Event, p scored) error {
+	on := func(_ context.Context, g *projector.Group, e event.Event, p scored) error {
 		if p.Points == inCode {
 			return errRefused
 		}
@@ -59,7 +60,7 @@ func TestHandlersAcrossCampaignsSeeEventsInTheOrderOfPosition(t *testing.T) {
 			payload := fmt.Appendf(nil, `{"player": %q, "points": %d}`, one.Player, one.Points)
 			if err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
 				_, err := journal.Append(t.Context(), tx, fmt.Sprint("game", game), journal.Any,
-					journal.Event{Type: kind, Payload: payload})
+					event.Event{Type: kind, Payload: payload})
 				return err
 			}); err != nil {
 				t.Fatal(err)

@@ -16,6 +16,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
 	tables "github.com/tidemark-go/tidemark/internal/projector/registry"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/bulk"
@@ -30,12 +31,12 @@ func (b *boards) version(name string, version int) projector.Projection {
 	return projector.NewDocument(projector.Document[standing]{
 		Name: name, Version: version, Types: []string{"scored"}, Scope: projector.ScopeJournal, Partitions: 1 + version%3,
 		OnFailure: projector.Policy{Action: projector.ActionDead},
-		Key: func(e journal.Event) (string, error) {
-			p, err := journal.Decode[scored](e)
+		Key: func(e event.Event) (string, error) {
+			p, err := event.Decode[scored](e)
 			return p.Player, err
 		},
-		Fold: func(doc *standing, e journal.Event) error {
-			p, err := journal.Decode[scored](e)
+		Fold: func(doc *standing, e event.Event) error {
+			p, err := event.Decode[scored](e)
 			if r := int(b.refuses.Load()); r != 0 && p.Points == r {
 				return errRefused
 			}
@@ -84,7 +85,7 @@ func expectBoards(t *testing.T, pool *pgxpool.Pool, sets int) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			p, err := journal.Decode[scored](e)
+			p, err := event.Decode[scored](e)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -403,7 +404,7 @@ func TestAScopeAndPartitionsChangeOnlyWithTheNameOrTheVersion(t *testing.T) {
 	spec := func(name string, version, partitions int, scope projector.Scope) projector.Projection {
 		s := projector.Spec{Name: name, Version: version, Scope: scope, Partitions: partitions, Tables: "CREATE TABLE " + name + " (n int)"}
 		if partitions > 0 {
-			s.Key = func(e journal.Event) (string, error) { return e.CampaignID, nil }
+			s.Key = func(e event.Event) (string, error) { return e.CampaignID, nil }
 		}
 		return projector.NewHandlers(s)
 	}

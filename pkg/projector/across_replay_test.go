@@ -13,6 +13,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/projector/replay"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/bulk"
@@ -141,7 +142,7 @@ func expectTravel(t *testing.T, pool *pgxpool.Pool, p *projector.Projector, name
 		if err != nil {
 			t.Fatal(err)
 		}
-		s, err := journal.Decode[scored](e)
+		s, err := event.Decode[scored](e)
 		if err != nil {
 			t.Fatal(err)
 		}

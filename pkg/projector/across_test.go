@@ -18,6 +18,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tidemark-go/tidemark/internal/store/pause"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
@@ -36,7 +37,7 @@ type standing struct {
 	Order string `json:"order"`
 }
 
-func (s *standing) add(e journal.Event, points int) {
+func (s *standing) add(e event.Event, points int) {
 	s.Games++
 	s.Total += points
 	s.Order = (fmt.Sprint(e.CampaignID, points, ";") + s.Order)[:min(60, len(s.Order)+len(fmt.Sprint(e.CampaignID, points, ";")))]
@@ -51,15 +52,15 @@ type scores struct {
 var errRefused = errors.New("refused")
 
 func (s *scores) projections() []projector.Projection {
-	key := func(e journal.Event) (string, error) {
-		p, err := journal.Decode[scored](e)
+	key := func(e event.Event) (string, error) {
+		p, err := event.Decode[scored](e)
 		return p.Player, err
 	}
 	board := projector.NewDocument(projector.Document[standing]{
 		Name: "board", Version: 1, Types: []string{"scored"}, Scope: projector.ScopeJournal, Key: key,
 		Partitions: s.partitions,
-		Fold: func(doc *standing, e journal.Event) error {
-			p, err := journal.Decode[scored](e)
+		Fold: func(doc *standing, e event.Event) error {
+			p, err := event.Decode[scored](e)
 			doc.add(e, p.Points)
 			if refuses := int(s.refuses.Load()); refuses != 0 && p.Points == refuses {
 				return errRefused
@@ -71,7 +72,7 @@ func (s *scores) projections() []projector.Projection {
 		Name: "list", Version: 1, Scope: projector.ScopeJournal, Key: key, Partitions: s.partitions,
 		Tables: `CREATE TABLE list (player text PRIMARY KEY, games int NOT NULL, total int NOT NULL, orders text NOT NULL)`,
 	})
-	projector.On(list, "scored", func(_ context.Context, g *projector.Group, e journal.Event, p scored) error {
+	projector.On(list, "scored", func(_ context.Context, g *projector.Group, e event.Event, p scored) error {
 		if refuses := int(s.refuses.Load()); refuses != 0 && p.Points == refuses {
 			g.Queue(`SELECT FROM nowhere`)
 			return nil
@@ -86,13 +87,13 @@ func (s *scores) projections() []projector.Projection {
 
 func score(t *testing.T, pool *pgxpool.Pool, campaign string, events ...scored) {
 	t.Helper()
-	all := make([]journal.Event, len(events))
+	all := make([]event.Event, len(events))
 	for i, s := range events {
 		payload, err := json.Marshal(s)
 		if err != nil {
 			t.Fatal(err)
 		}
-		all[i] = journal.Event{Type: "scored", Payload: payload}
+		all[i] = event.Event{Type: "scored", Payload: payload}
 	}
 	if err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
 		_, err := journal.Append(t.Context(), tx, campaign, journal.Any, all...)
@@ -113,7 +114,7 @@ func foldedScores(t *testing.T, pool *pgxpool.Pool, held map[string]int64) map[s
 		if e.Type != "scored" {
 			continue
 		}
-		p, err := journal.Decode[scored](e)
+		p, err := event.Decode[scored](e)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -232,7 +233,7 @@ func TestWithoutAKeyAFailureHoldsBackTheProjection(t *testing.T) {
 		Name: "totals", Version: 1, Scope: projector.ScopeJournal,
 		Tables: `CREATE TABLE totals (one boolean PRIMARY KEY, n int NOT NULL, late text NOT NULL)`,
 	})
-	projector.On(list, "scored", func(_ context.Context, g *projector.Group, _ journal.Event, p scored) error {
+	projector.On(list, "scored", func(_ context.Context, g *projector.Group, _ event.Event, p scored) error {
 		if p.Points < 0 && refuses {
 			return errRefused
 		}

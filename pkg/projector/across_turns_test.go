@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/tidemark-go/tidemark/internal/projector/apply"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -52,13 +52,13 @@ func (b *turns) fill() {
 func (b *turns) runner(group int) *projector.Projector {
 	board := projector.NewDocument(projector.Document[standing]{
 		Name: "b0", Version: 1, Types: []string{"scored"}, Scope: projector.ScopeJournal, Partitions: b.partitions,
-		Key: func(e journal.Event) (string, error) {
+		Key: func(e event.Event) (string, error) {
 			b.looks.Add(1)
-			p, err := journal.Decode[scored](e)
+			p, err := event.Decode[scored](e)
 			return p.Player, err
 		},
-		Fold: func(doc *standing, e journal.Event) error {
-			p, err := journal.Decode[scored](e)
+		Fold: func(doc *standing, e event.Event) error {
+			p, err := event.Decode[scored](e)
 			doc.add(e, p.Points)
 			b.mu.Lock()
 			defer b.mu.Unlock()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/projector/kind"
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -24,7 +25,7 @@ func TestStuck(t *testing.T) {
 		Pool: pool, Concurrency: 2, PollInterval: 10 * time.Millisecond,
 		Projections: []Projection{NewDocument(Document[int]{
 			Name: "counted", Version: 1,
-			Fold: func(n *int, _ journal.Event) error { *n++; return nil },
+			Fold: func(n *int, _ event.Event) error { *n++; return nil },
 		})},
 		OnStep: func(s kind.Step) {
 			if s == kind.StepRead {
@@ -44,7 +45,7 @@ func TestStuck(t *testing.T) {
 	go func() { done <- p.Run(ctx) }()
 	for _, campaign := range []string{"a", "b"} {
 		if err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-			_, err := journal.Append(ctx, tx, campaign, journal.Any, journal.Event{Type: "noted"})
+			_, err := journal.Append(ctx, tx, campaign, journal.Any, event.Event{Type: "noted"})
 			return err
 		}); err != nil {
 			t.Fatal(err)

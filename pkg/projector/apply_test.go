@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
@@ -26,8 +27,8 @@ type counter struct {
 func counters() projector.Projection {
 	return projector.NewDocument(projector.Document[counter]{
 		Name: "counters", Version: 1, Types: []string{"moved"},
-		Fold: func(c *counter, e journal.Event) error {
-			m, err := journal.Decode[moved](e)
+		Fold: func(c *counter, e event.Event) error {
+			m, err := event.Decode[moved](e)
 			c.Count++
 			c.Sum += m.By
 			return err
@@ -38,7 +39,7 @@ func counters() projector.Projection {
 func ledger() projector.Projection {
 	h := projector.NewHandlers(projector.Spec{Name: "ledger", Version: 1, Tables: `CREATE TABLE ledger (campaign_id text,
 		seq bigint, by int NOT NULL, PRIMARY KEY (campaign_id, seq))`})
-	projector.On(h, "moved", func(_ context.Context, g *projector.Group, e journal.Event, m moved) error {
+	projector.On(h, "moved", func(_ context.Context, g *projector.Group, e event.Event, m moved) error {
 		g.Queue(`INSERT INTO ledger (campaign_id, seq, by) VALUES ($1, $2, $3)`, e.CampaignID, e.Seq, m.By)
 		return nil
 	})
@@ -47,13 +48,13 @@ func ledger() projector.Projection {
 
 func appendMoves(t *testing.T, pool *pgxpool.Pool, campaign string, by ...int) {
 	t.Helper()
-	events := make([]journal.Event, len(by))
+	events := make([]event.Event, len(by))
 	for i, b := range by {
 		payload, err := json.Marshal(moved{By: b})
 		if err != nil {
 			t.Fatal(err)
 		}
-		events[i] = journal.Event{Type: "moved", Payload: payload}
+		events[i] = event.Event{Type: "moved", Payload: payload}
 	}
 	err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
 		_, err := journal.Append(t.Context(), tx, campaign, journal.Any, events...)

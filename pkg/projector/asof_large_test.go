@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/tidemark-go/tidemark/internal/projector/replay"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -18,7 +18,7 @@ func TestRowsThatMemoryShouldNotHoldAreRefused(t *testing.T) {
 		Name: "inflated", Version: 1,
 		Tables: `CREATE TABLE inflated (id uuid, campaign_id text, text text, PRIMARY KEY (campaign_id, id))`,
 	})
-	projector.On(h, "x", func(_ context.Context, g *projector.Group, e journal.Event, _ struct{}) error {
+	projector.On(h, "x", func(_ context.Context, g *projector.Group, e event.Event, _ struct{}) error {
 		g.Queue(`INSERT INTO inflated VALUES ($1, $2, repeat('x', 12 << 20))`, e.ID, e.CampaignID)
 		return nil
 	})

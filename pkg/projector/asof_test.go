@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tidemark-go/tidemark/internal/projector/replay"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -120,11 +120,11 @@ func TestAsOfEqualsAFoldOfTheFirstEvents(t *testing.T) {
 		t.Errorf("looking has registered %d projections", n)
 	}
 	for _, seq := range []int64{-1, 99} {
-		if _, err := p.AsOf(t.Context(), "file_x", "c0", seq); !errors.Is(err, journal.ErrNotFound) {
+		if _, err := p.AsOf(t.Context(), "file_x", "c0", seq); !errors.Is(err, event.ErrNotFound) {
 			t.Errorf("as of event %d: %v", seq, err)
 		}
 	}
-	if _, err := p.AsOf(t.Context(), "file_x", "nobody", 0); !errors.Is(err, journal.ErrNotFound) {
+	if _, err := p.AsOf(t.Context(), "file_x", "nobody", 0); !errors.Is(err, event.ErrNotFound) {
 		t.Errorf("of no campaign: %v", err)
 	}
 }
@@ -177,7 +177,7 @@ func stamped() projector.Projection {
 		Name: "stamped", Version: 1, Types: []string{"moved"}, Tables: `CREATE TABLE stamped (campaign_id text NOT NULL,
 			at timestamptz NOT NULL, by bigint NOT NULL, PRIMARY KEY (campaign_id, at))`,
 	})
-	projector.On(h, "moved", func(_ context.Context, g *projector.Group, e journal.Event, m moved) error {
+	projector.On(h, "moved", func(_ context.Context, g *projector.Group, e event.Event, m moved) error {
 		g.Queue(`INSERT INTO stamped VALUES ($1, 'epoch'::timestamptz + make_interval(secs => $2),
 			$3)`, e.CampaignID, float64(e.Seq), m.By)
 		return nil
@@ -212,8 +212,8 @@ func withColumns() projector.Projection {
 	return projector.NewDocument(projector.Document[counter]{
 		Name: "wide", Version: 1, Types: []string{"moved"},
 		Columns: `big boolean GENERATED ALWAYS AS ((doc->>'sum')::int > 10) STORED`,
-		Fold: func(c *counter, e journal.Event) error {
-			m, err := journal.Decode[moved](e)
+		Fold: func(c *counter, e event.Event) error {
+			m, err := event.Decode[moved](e)
 			if m.By == 7 {
 				return projector.Delete
 			}
@@ -339,7 +339,7 @@ func TestARefusedSchemaNamesWhatLacks(t *testing.T) {
 	h := projector.NewHandlers(projector.Spec{
 		Name: "p", Version: 1, Types: []string{"noted"}, Tables: "CREATE TABLE p (campaign_id text)",
 	})
-	projector.On(h, "noted", func(context.Context, *projector.Group, journal.Event, struct{}) error { return nil })
+	projector.On(h, "noted", func(context.Context, *projector.Group, event.Event, struct{}) error { return nil })
 	_, err = newProjector(t, pool, h).AsOf(t.Context(), "p", "a", 0)
 	if err == nil || !strings.Contains(err.Error(), "connect to the primary") || strings.Contains(err.Error(), "privilege") {
 		t.Errorf("as-of in a read-only session: %v", err)

@@ -12,7 +12,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/projector/failure"
 	"github.com/tidemark-go/tidemark/internal/projector/kind"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -25,7 +25,7 @@ func TestEachEventCountsItsOwnAttempts(t *testing.T) {
 	appendMoves(t, pool, "a", 1, -1, 2, -5, 3)
 	drain(t, p)
 	retry(t, pool, p)
-	h.failWith(func(_ *projector.Group, _ journal.Event, m moved) error {
+	h.failWith(func(_ *projector.Group, _ event.Event, m moved) error {
 		if m.By == -5 {
 			return errPassing
 		}
@@ -66,7 +66,7 @@ func TestAPairThatHasPassedItsEventKeepsNothingOfTheFailure(t *testing.T) {
 func TestAPairKeepsWhatAnOperatorNeedsToKnow(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
-	h := newPicky(func(s *projector.Spec) { s.Version = 7 }).failWith(func(_ *projector.Group, _ journal.Event,
+	h := newPicky(func(s *projector.Spec) { s.Version = 7 }).failWith(func(_ *projector.Group, _ event.Event,
 		m moved,
 	) error {
 		panic(fmt.Sprint("cannot go ", m.By))
@@ -139,7 +139,7 @@ func TestFailuresOfTheInfrastructureCostNoAttempt(t *testing.T) {
 		t.Run(string(action), func(t *testing.T) {
 			t.Parallel()
 			pool := pgtest.New(t)
-			h := newPicky(nil).failWith(func(*projector.Group, journal.Event, moved) error {
+			h := newPicky(nil).failWith(func(*projector.Group, event.Event, moved) error {
 				return fmt.Errorf("apply: %w", &pgconn.PgError{Code: "40001", Message: "could not serialize access"})
 			})
 			p := workerOf(t, pool, func(cfg *projector.Config) {
@@ -171,7 +171,7 @@ func TestAPairThatFailedIsTriedAgainWithOneEvent(t *testing.T) {
 	pool := pgtest.New(t)
 	var calls atomic.Int32
 	var healed atomic.Bool
-	p := workerOf(t, pool, nil, listing("", func(_ context.Context, g *projector.Group, e journal.Event, m moved) error {
+	p := workerOf(t, pool, nil, listing("", func(_ context.Context, g *projector.Group, e event.Event, m moved) error {
 		calls.Add(1)
 		if m.By == byStatement && healed.Load() {
 			m.By = 1

@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/internal/store/feed"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
@@ -18,9 +19,9 @@ func TestAHandlersContextNamesItsEventAsTheCause(t *testing.T) {
 	handlers := projector.NewHandlers(projector.Spec{
 		Name: "causes", Version: 1, Tables: "CREATE TABLE causes (campaign_id text, own text, cause text)",
 	})
-	projector.On(handlers, "noted", func(ctx context.Context, g *projector.Group, e journal.Event, _ struct{}) error {
+	projector.On(handlers, "noted", func(ctx context.Context, g *projector.Group, e event.Event, _ struct{}) error {
 		g.Queue("INSERT INTO causes VALUES ($1, $2, $3)", e.CampaignID, e.Identity(),
-			feed.CauseFields(ctx, new(journal.Event))["causation_id"])
+			feed.CauseFields(ctx, new(event.Event))["causation_id"])
 		return nil
 	})
 	p, err := projector.New(projector.Config{Pool: pool, Projections: []projector.Projection{handlers}})
@@ -29,7 +30,7 @@ func TestAHandlersContextNamesItsEventAsTheCause(t *testing.T) {
 	}
 	err = pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
 		_, err := journal.Append(t.Context(), tx, "a", journal.Any,
-			journal.Event{Type: "noted"}, journal.Event{Type: "noted"})
+			event.Event{Type: "noted"}, event.Event{Type: "noted"})
 		return err
 	})
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/projector/kind"
 	"github.com/tidemark-go/tidemark/internal/redact"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
@@ -30,7 +31,7 @@ type Config struct {
 	ConsumerGroup string             // default "default"
 	Schema        string             // of the projections' tables; default "tidemark_views"; created if missing
 	Catalogue     *journal.Catalogue // aliases and upcasters; default: payloads as stored
-	Archive       journal.Archive    // reads archived campaigns; default: they are an error
+	Archive       event.Archive      // reads archived campaigns; default: they are an error
 	Logger        *slog.Logger       // default: discard
 	Registerer    prometheus.Registerer
 

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -25,7 +25,7 @@ func unsettled(name string, constraint string, do func(context.Context, *project
 				RETURN NULL;
 			END $$;` + constraint,
 	})
-	projector.On(h, "moved", func(ctx context.Context, g *projector.Group, e journal.Event, m moved) error {
+	projector.On(h, "moved", func(ctx context.Context, g *projector.Group, e event.Event, m moved) error {
 		g.Queue(`INSERT INTO settled (campaign_id, seq, by) VALUES ($1, $2, $3)`, e.CampaignID, e.Seq, m.By)
 		if do != nil {
 			return do(ctx, g)

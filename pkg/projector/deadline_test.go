@@ -13,7 +13,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/projector/failure"
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -40,13 +40,13 @@ const endless = -7
 
 // sluggish writes a row for each event. For the amount endless it calls do first.
 func sluggish(
-	timeout time.Duration, do func(context.Context, *projector.Group, journal.Event) error,
+	timeout time.Duration, do func(context.Context, *projector.Group, event.Event) error,
 ) projector.Projection {
 	h := projector.NewHandlers(projector.Spec{
 		Name: "slow", Version: 1, Tables: `CREATE TABLE slow (campaign_id text, seq bigint, PRIMARY KEY (campaign_id, seq))`,
 		OnFailure: projector.Policy{Timeout: timeout, Base: time.Hour, Max: time.Hour},
 	})
-	projector.On(h, "moved", func(ctx context.Context, g *projector.Group, e journal.Event, m moved) error {
+	projector.On(h, "moved", func(ctx context.Context, g *projector.Group, e event.Event, m moved) error {
 		if m.By == endless {
 			if err := do(ctx, g, e); err != nil {
 				return err
@@ -59,7 +59,7 @@ func sluggish(
 }
 
 // untilTold is a handler that obeys its context.
-func untilTold(ctx context.Context, _ *projector.Group, _ journal.Event) error {
+func untilTold(ctx context.Context, _ *projector.Group, _ event.Event) error {
 	<-ctx.Done()
 	return ctx.Err()
 }
@@ -109,13 +109,13 @@ func appendSlow(t *testing.T, pool *pgxpool.Pool) {
 
 func TestADeadline(t *testing.T) {
 	t.Parallel()
-	for name, do := range map[string]func(context.Context, *projector.Group, journal.Event) error{
+	for name, do := range map[string]func(context.Context, *projector.Group, event.Event) error{
 		"of_a_handler_that_obeys_its_context": untilTold,
-		"of_a_statement_that_was_queued": func(_ context.Context, g *projector.Group, _ journal.Event) error {
+		"of_a_statement_that_was_queued": func(_ context.Context, g *projector.Group, _ event.Event) error {
 			g.Queue(`SELECT pg_sleep(60)`)
 			return nil
 		},
-		"of_a_statement_of_its_own": func(ctx context.Context, g *projector.Group, _ journal.Event) error {
+		"of_a_statement_of_its_own": func(ctx context.Context, g *projector.Group, _ event.Event) error {
 			tx, err := g.Tx(ctx)
 			if err != nil {
 				return err
@@ -123,7 +123,7 @@ func TestADeadline(t *testing.T) {
 			_, err = tx.Exec(ctx, `SELECT pg_sleep(60)`)
 			return err
 		},
-		"of_a_statement_under_another_context": func(ctx context.Context, g *projector.Group, _ journal.Event) error {
+		"of_a_statement_under_another_context": func(ctx context.Context, g *projector.Group, _ event.Event) error {
 			tx, err := g.Tx(ctx)
 			if err != nil {
 				return err
@@ -149,7 +149,7 @@ func TestADeadline(t *testing.T) {
 		t.Parallel()
 		given(t, func(t *testing.T, timeout time.Duration) error {
 			pool := pgtest.New(t)
-			p := slowProjector(t, pool, sluggish(timeout, func(ctx context.Context, g *projector.Group, e journal.Event) error {
+			p := slowProjector(t, pool, sluggish(timeout, func(ctx context.Context, g *projector.Group, e event.Event) error {
 				if len(g.Events) > 10 {
 					return untilTold(ctx, g, e)
 				}
@@ -181,7 +181,7 @@ func TestADeadline(t *testing.T) {
 				Action:  projector.ActionDead,
 			}},
 		})
-		projector.On(h, "moved", func(ctx context.Context, g *projector.Group, e journal.Event, _ moved) error {
+		projector.On(h, "moved", func(ctx context.Context, g *projector.Group, e event.Event, _ moved) error {
 			return untilTold(ctx, g, e)
 		})
 		p := slowProjector(t, pool, h, func(cfg *projector.Config) { cfg.ApplyTimeout = time.Hour })
@@ -194,7 +194,7 @@ func TestADeadline(t *testing.T) {
 	t.Run("may_lie_beyond_the_life_of_a_lease", func(t *testing.T) {
 		t.Parallel()
 		pool := pgtest.New(t)
-		p := slowProjector(t, pool, sluggish(0, func(ctx context.Context, _ *projector.Group, _ journal.Event) error {
+		p := slowProjector(t, pool, sluggish(0, func(ctx context.Context, _ *projector.Group, _ event.Event) error {
 			select {
 			case <-ctx.Done():
 				return ctx.Err()
@@ -219,7 +219,7 @@ func TestADeadline(t *testing.T) {
 				Base: time.Millisecond, Max: time.Millisecond,
 			},
 		})
-		projector.On(h, "moved", func(ctx context.Context, g *projector.Group, e journal.Event, _ moved) error {
+		projector.On(h, "moved", func(ctx context.Context, g *projector.Group, e event.Event, _ moved) error {
 			return untilTold(ctx, g, e)
 		})
 		p := slowProjector(t, pool, h, nil)
@@ -250,7 +250,7 @@ func TestALockIsWaitedForHalfASecond(t *testing.T) {
 	pool := pgtest.New(t)
 	var limits string
 	p := slowProjector(t, pool, sluggish(time.Minute,
-		func(ctx context.Context, g *projector.Group, _ journal.Event) error {
+		func(ctx context.Context, g *projector.Group, _ event.Event) error {
 			tx, err := g.Tx(ctx)
 			if err != nil {
 				return err
@@ -280,7 +280,7 @@ func TestADeadlineOfManyEventsBlamesNone(t *testing.T) {
 		defer stuck.Done()
 		defer close(release)
 		picky := newPicky(func(s *projector.Spec) { s.OnFailure = slow("") }).failWith(func(_ *projector.Group,
-			e journal.Event, _ moved,
+			e event.Event, _ moved,
 		) error {
 			if e.Seq == 1 {
 				return errors.New("it does not like the first")
@@ -290,7 +290,7 @@ func TestADeadlineOfManyEventsBlamesNone(t *testing.T) {
 		p := slowProjector(t, pool, picky, func(cfg *projector.Config) {
 			cfg.Projections = []projector.Projection{
 				picky,
-				sluggish(timeout, func(context.Context, *projector.Group, journal.Event) error {
+				sluggish(timeout, func(context.Context, *projector.Group, event.Event) error {
 					stuck.Add(1)
 					defer stuck.Done()
 					stuckHere(release)

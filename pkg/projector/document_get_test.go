@@ -6,6 +6,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
@@ -16,16 +17,16 @@ func TestADocumentIsReadIntoItsType(t *testing.T) {
 	pool := pgtest.New(t)
 	byKey := projector.Document[counter]{
 		Name: "by_key", Version: 1, Types: []string{"moved"}, Schema: "views of mine",
-		Key:  func(e journal.Event) (string, error) { return e.AggregateID, nil },
-		Fold: func(c *counter, _ journal.Event) error { c.Count++; return nil },
+		Key:  func(e event.Event) (string, error) { return e.AggregateID, nil },
+		Fold: func(c *counter, _ event.Event) error { c.Count++; return nil },
 	}
 	alone := projector.Document[string]{ // pgx would scan this type as stored, with its quotes
 		Name: "alone", Version: 1, Types: []string{"moved"}, Schema: "views of mine",
-		Fold: func(s *string, e journal.Event) error { *s += e.AggregateID; return nil },
+		Fold: func(s *string, e event.Event) error { *s += e.AggregateID; return nil },
 	}
 	if err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-		_, err := journal.Append(t.Context(), tx, "c", journal.Any, journal.Event{Type: "moved", AggregateID: "a"},
-			journal.Event{Type: "moved", AggregateID: "b"}, journal.Event{Type: "moved", AggregateID: "a"})
+		_, err := journal.Append(t.Context(), tx, "c", journal.Any, event.Event{Type: "moved", AggregateID: "a"},
+			event.Event{Type: "moved", AggregateID: "b"}, event.Event{Type: "moved", AggregateID: "a"})
 		return err
 	}); err != nil {
 		t.Fatal(err)

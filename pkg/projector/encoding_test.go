@@ -4,7 +4,7 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 	"github.com/tidemark-go/tidemark/test/support/tally"
@@ -23,7 +23,7 @@ func TestAPoolOfAnotherEncodingIsRefused(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			var encoding *journal.EncodingError
+			var encoding *event.EncodingError
 			if err := p.Run(t.Context()); !errors.As(err, &encoding) || encoding.Encoding != "LATIN1" {
 				t.Errorf("got %v", err)
 			}

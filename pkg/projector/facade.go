@@ -124,7 +124,7 @@ func (p *Projector) Check(ctx context.Context) error {
 // For a projection across campaigns campaignID is a key, or "-" for all keys, and seq a position
 // ([journal.PositionAt] finds that of a time), also in Diff and Why.
 //
-// It returns [journal.ErrNotFound] if the campaign has no such event, an [*ApplyError] if the
+// It returns [event.ErrNotFound] if the campaign has no such event, an [*ApplyError] if the
 // projection fails on one, and an error if it writes to tables of others or the rows exceed 32 MiB.
 func (p *Projector) AsOf(ctx context.Context, projection, campaignID string, seq int64) (replay.State, error) {
 	return p.replayer.AsOf(ctx, projection, campaignID, seq)

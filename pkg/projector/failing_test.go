@@ -14,14 +14,14 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
 // picky is a projection that lists what it applies and fails on demand.
 type picky struct {
 	spec projector.Spec
-	fail atomic.Pointer[func(g *projector.Group, e journal.Event, m moved) error]
+	fail atomic.Pointer[func(g *projector.Group, e event.Event, m moved) error]
 }
 
 func newPicky(change func(*projector.Spec)) *picky {
@@ -37,13 +37,13 @@ func newPicky(change func(*projector.Spec)) *picky {
 	return p
 }
 
-func (p *picky) failWith(fail func(g *projector.Group, e journal.Event, m moved) error) *picky {
+func (p *picky) failWith(fail func(g *projector.Group, e event.Event, m moved) error) *picky {
 	p.fail.Store(&fail)
 	return p
 }
 
 func (p *picky) heal() {
-	p.failWith(func(*projector.Group, journal.Event, moved) error { return nil })
+	p.failWith(func(*projector.Group, event.Event, moved) error { return nil })
 }
 
 func (p *picky) Spec() projector.Spec { return p.spec }
@@ -51,7 +51,7 @@ func (p *picky) Spec() projector.Spec { return p.spec }
 func (p *picky) Apply(_ context.Context, g *projector.Group) error {
 	for _, e := range g.Events {
 		g.At(e)
-		m, err := journal.Decode[moved](e)
+		m, err := event.Decode[moved](e)
 		if err == nil {
 			err = (*p.fail.Load())(g, e, m)
 		}
@@ -172,15 +172,15 @@ func refuseBy(payload json.RawMessage) (json.RawMessage, error) {
 }
 
 // moves returns events of type moved.
-func moves(by ...int) []journal.Event {
-	events := make([]journal.Event, len(by))
+func moves(by ...int) []event.Event {
+	events := make([]event.Event, len(by))
 	for i, b := range by {
-		events[i] = journal.Event{Type: "moved", Payload: fmt.Appendf(nil, `{"by": %d}`, b)}
+		events[i] = event.Event{Type: "moved", Payload: fmt.Appendf(nil, `{"by": %d}`, b)}
 	}
 	return events
 }
 
-func failNegative(_ *projector.Group, _ journal.Event, m moved) error {
+func failNegative(_ *projector.Group, _ event.Event, m moved) error {
 	if m.By < 0 {
 		return errPassing
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
@@ -20,16 +21,16 @@ var errPassing = errors.New("the weather is bad")
 
 func TestAFailureBecomesWhatItsClassAndThePolicySay(t *testing.T) {
 	t.Parallel()
-	onBad := func(cause error) func(*projector.Group, journal.Event, moved) error {
-		return func(_ *projector.Group, _ journal.Event, m moved) error {
+	onBad := func(cause error) func(*projector.Group, event.Event, moved) error {
+		return func(_ *projector.Group, _ event.Event, m moved) error {
 			if m.By < 0 {
 				return cause
 			}
 			return nil
 		}
 	}
-	queueing := func(sql string) func(*projector.Group, journal.Event, moved) error {
-		return func(g *projector.Group, _ journal.Event, m moved) error {
+	queueing := func(sql string) func(*projector.Group, event.Event, moved) error {
+		return func(g *projector.Group, _ event.Event, m moved) error {
 			if m.By < 0 {
 				g.Queue(sql)
 			}
@@ -39,8 +40,8 @@ func TestAFailureBecomesWhatItsClassAndThePolicySay(t *testing.T) {
 	tests := []struct {
 		name    string
 		spec    func(*projector.Spec)
-		fail    func(*projector.Group, journal.Event, moved) error
-		events  []journal.Event // default: moves of 1, -1, 2
+		fail    func(*projector.Group, event.Event, moved) error
+		events  []event.Event // default: moves of 1, -1, 2
 		retries int
 		pairs   string
 		log     string
@@ -76,24 +77,24 @@ func TestAFailureBecomesWhatItsClassAndThePolicySay(t *testing.T) {
 			pairs: "c picky 2 dead 1 permanent 22012 never", log: "dead 2 1", applied: "1",
 		},
 		{
-			name: "so is a panic", fail: func(_ *projector.Group, _ journal.Event, m moved) error {
+			name: "so is a panic", fail: func(_ *projector.Group, _ event.Event, m moved) error {
 				return []error{nil, nil, nil}[m.By+1]
 			},
 			events: moves(1, 4, 2), pairs: "c picky 2 dead 1 permanent panic never", log: "dead 2 1", applied: "1",
 		},
 		{
 			name: "so is a payload that cannot be decoded", fail: onBad(nil),
-			events: []journal.Event{moves(1)[0], {Type: "moved", Payload: json.RawMessage(`{"by": "far"}`)}},
+			events: []event.Event{moves(1)[0], {Type: "moved", Payload: json.RawMessage(`{"by": "far"}`)}},
 			pairs:  "c picky 2 dead 1 permanent decode never", log: "dead 2 1", applied: "1",
 		},
 		{
 			name: "so is a version that the catalogue does not know", fail: onBad(nil),
-			events: []journal.Event{moves(1)[0], {Type: "noted", Version: 3}},
+			events: []event.Event{moves(1)[0], {Type: "noted", Version: 3}},
 			pairs:  "c picky 2 dead 1 permanent decode never", log: "dead 2 1", applied: "1",
 		},
 		{
 			name: "so is an event that its upcaster refuses", fail: onBad(nil),
-			events: []journal.Event{moves(1)[0], {Type: "noted", Version: 1, Payload: json.RawMessage(`{"by": 1}`)}},
+			events: []event.Event{moves(1)[0], {Type: "noted", Version: 1, Payload: json.RawMessage(`{"by": 1}`)}},
 			pairs:  "c picky 2 dead 1 permanent decode never", log: "dead 2 1", applied: "1",
 		},
 		{
@@ -150,7 +151,7 @@ func TestAFailureBecomesWhatItsClassAndThePolicySay(t *testing.T) {
 			pauses: `picky: event 2 (moved) of campaign "c" failed: the weather is bad`,
 		},
 		{
-			name: "one type by its own policy", fail: func(_ *projector.Group, e journal.Event, _ moved) error {
+			name: "one type by its own policy", fail: func(_ *projector.Group, e event.Event, _ moved) error {
 				if e.Seq > 1 {
 					return errPassing
 				}
@@ -159,7 +160,7 @@ func TestAFailureBecomesWhatItsClassAndThePolicySay(t *testing.T) {
 			spec: func(s *projector.Spec) {
 				s.OnFailureOf = map[string]projector.Policy{"noted": {Action: projector.ActionSkip}}
 			},
-			events: []journal.Event{moves(1)[0], {Type: "noted"}, moves(2)[0]},
+			events: []event.Event{moves(1)[0], {Type: "noted"}, moves(2)[0]},
 			pairs:  "c picky 3 failed 1 transient error", log: "skipped 2 1, failed 3 1", applied: "1",
 		},
 	}
@@ -337,23 +338,23 @@ func TestOneCulpritAmongManyIsFoundInFewAttempts(t *testing.T) {
 
 func TestNothingOfAPayloadGetsIntoWhatIsKept(t *testing.T) {
 	t.Parallel()
-	for name, fail := range map[string]func(*projector.Group, journal.Event) error{
-		"by a message of Postgres": func(g *projector.Group, e journal.Event) error {
+	for name, fail := range map[string]func(*projector.Group, event.Event) error{
+		"by a message of Postgres": func(g *projector.Group, e event.Event) error {
 			g.Queue(`SELECT ($1::jsonb->>'name')::integer`, string(e.Payload))
 			return nil
 		},
-		"by its detail": func(g *projector.Group, e journal.Event) error {
+		"by its detail": func(g *projector.Group, e event.Event) error {
 			g.Queue(`INSERT INTO names VALUES ($1::jsonb->>'name'), ($1::jsonb->>'name')`, string(e.Payload))
 			return nil
 		},
-		"by the projection's own error": func(_ *projector.Group, e journal.Event) error {
+		"by the projection's own error": func(_ *projector.Group, e event.Event) error {
 			return fmt.Errorf("bad event %s", e.Payload)
 		},
-		"by a value in it": func(*projector.Group, journal.Event) error {
+		"by a value in it": func(*projector.Group, event.Event) error {
 			return errors.New("no player Xanadu 4711471147114711")
 		},
-		"by a panic": func(_ *projector.Group, e journal.Event) error { panic(string(e.Payload)) },
-		"by a decoder": func(_ *projector.Group, e journal.Event) error {
+		"by a panic": func(_ *projector.Group, e event.Event) error { panic(string(e.Payload)) },
+		"by a decoder": func(_ *projector.Group, e event.Event) error {
 			var v struct {
 				Name time.Time `json:"name"`
 			}
@@ -365,7 +366,7 @@ func TestNothingOfAPayloadGetsIntoWhatIsKept(t *testing.T) {
 			pool := pgtest.New(t)
 			spec := projector.Spec{Name: "picky", Version: 1, Tables: `CREATE TABLE names (name text PRIMARY KEY,
 				campaign_id text UNIQUE)`}
-			appendEvents(t, pool, "a", journal.Event{
+			appendEvents(t, pool, "a", event.Event{
 				Type:    "noted",
 				Payload: json.RawMessage(`{"name": "Xanadu", "n": 4711471147114711}`),
 			})

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -27,11 +27,11 @@ func invitations() projector.Projection {
 			"invitation_seen": {Action: projector.ActionSkip}, // rows are complete without it
 		},
 	})
-	projector.On(h, "player_invited", func(_ context.Context, g *projector.Group, e journal.Event, i Invitation) error {
+	projector.On(h, "player_invited", func(_ context.Context, g *projector.Group, e event.Event, i Invitation) error {
 		g.Queue(`INSERT INTO invitations (campaign_id, player) VALUES ($1, $2)`, e.CampaignID, i.Player)
 		return nil
 	})
-	projector.On(h, "invitation_seen", func(_ context.Context, _ *projector.Group, _ journal.Event, _ Invitation) error {
+	projector.On(h, "invitation_seen", func(_ context.Context, _ *projector.Group, _ event.Event, _ Invitation) error {
 		return errors.New("not written yet")
 	})
 	return h
@@ -41,9 +41,9 @@ func TestThePolicyOnThePageSkipsOneTypeAndKeepsTheOther(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
 	appendEvents(t, pool, "c",
-		journal.Event{Type: "player_invited", Payload: []byte(`{"player": "ann"}`)},
-		journal.Event{Type: "invitation_seen", Payload: []byte(`{"player": "ann"}`)},
-		journal.Event{Type: "player_invited", Payload: []byte(`{"player": "ann"}`)},
+		event.Event{Type: "player_invited", Payload: []byte(`{"player": "ann"}`)},
+		event.Event{Type: "invitation_seen", Payload: []byte(`{"player": "ann"}`)},
+		event.Event{Type: "player_invited", Payload: []byte(`{"player": "ann"}`)},
 	)
 	drain(t, newProjector(t, pool, invitations()))
 	expectLog(t, pool, "skipped 2 1, dead 3 1")

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/internal/session"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/pkg/projector/sqlfile"
@@ -45,7 +46,7 @@ func TestRowsDoNotDependOnTheSessionsFormats(t *testing.T) {
 			t.Parallel()
 			url := pgtest.URL(t)
 			usual := openWith(t, url, session.Direct)
-			sold := journal.Event{Type: "sold", OccurredAt: time.Date(2026, 3, 1, 23, 30, 0, 0, time.UTC)}
+			sold := event.Event{Type: "sold", OccurredAt: time.Date(2026, 3, 1, 23, 30, 0, 0, time.UTC)}
 			appendEvents(t, usual, "usual", sold)
 			drain(t, workerOf(t, usual, nil, files...))
 			for _, setting := range []string{
@@ -57,7 +58,7 @@ func TestRowsDoNotDependOnTheSessionsFormats(t *testing.T) {
 			}
 			odd := openWith(t, pgtest.With(url, "default_query_exec_mode", mode), session.Encoding)
 			if mode == "exec" { // times come as text
-				var refused *journal.EncodingError
+				var refused *event.EncodingError
 				if err := workerOf(t, odd, nil, files...).Run(t.Context()); !errors.As(err, &refused) || refused.Format == "" {
 					t.Errorf("times that pgx cannot read: got %v", err)
 				}
@@ -123,7 +124,7 @@ func TestInlineApplyRestoresTheApplicationsFormats(t *testing.T) {
 		}
 		before := look()
 		for i := range 2 {
-			e := journal.Event{Type: "sold", OccurredAt: time.Date(2026, 3, 1, 23, 30, 0, 0, time.UTC)}
+			e := event.Event{Type: "sold", OccurredAt: time.Date(2026, 3, 1, 23, 30, 0, 0, time.UTC)}
 			places, err := journal.Append(t.Context(), tx, fmt.Sprint("c", i), journal.Any, e)
 			if err != nil {
 				return err

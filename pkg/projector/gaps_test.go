@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
@@ -50,7 +51,7 @@ func TestAWorkerFindsWhatAnOlderSnapshotAppended(t *testing.T) {
 	}
 	appendMoves(t, pool, "new", 1)
 	run(-1, func() bool { return applied("new") }) // registers the group
-	if _, err := journal.Append(t.Context(), old, "old", journal.Any, journal.Event{Type: "moved"}); err != nil {
+	if _, err := journal.Append(t.Context(), old, "old", journal.Any, event.Event{Type: "moved"}); err != nil {
 		t.Fatal(err)
 	}
 	if err := old.Commit(t.Context()); err != nil {

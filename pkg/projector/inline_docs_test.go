@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
@@ -23,7 +24,7 @@ func openInline(
 }
 
 func appendAndApply(
-	ctx context.Context, tx pgx.Tx, p *projector.Projector, campaign string, events ...journal.Event,
+	ctx context.Context, tx pgx.Tx, p *projector.Projector, campaign string, events ...event.Event,
 ) error {
 	appended, err := journal.Append(ctx, tx, campaign, journal.Any, events...)
 	if err != nil {

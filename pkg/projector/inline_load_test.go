@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
@@ -25,15 +26,15 @@ type digest struct {
 	Digest int64 `json:"digest"`
 }
 
-func (d *digest) fold(e journal.Event) error {
-	m, err := journal.Decode[moved](e)
+func (d *digest) fold(e event.Event) error {
+	m, err := event.Decode[moved](e)
 	d.Count++
 	d.Digest = (d.Digest*31 + int64(m.By) + e.Seq) % 1_000_003
 	return err
 }
 
-func digestKey(e journal.Event) (string, error) {
-	m, err := journal.Decode[moved](e)
+func digestKey(e event.Event) (string, error) {
+	m, err := event.Decode[moved](e)
 	return strconv.Itoa(m.By % 4), err
 }
 
@@ -41,7 +42,7 @@ func digestKey(e journal.Event) (string, error) {
 // orders.
 func digests() projector.Projection {
 	return projector.NewDocument(projector.Document[digest]{
-		Name: "digests", Version: 1, Types: []string{"moved"}, Key: digestKey, Fold: func(d *digest, e journal.Event) error {
+		Name: "digests", Version: 1, Types: []string{"moved"}, Key: digestKey, Fold: func(d *digest, e event.Event) error {
 			return d.fold(e)
 		},
 	})
@@ -53,7 +54,7 @@ func entries() projector.Projection {
 	h := projector.NewHandlers(projector.Spec{Name: "entries", Version: 1, Tables: `
 		CREATE TABLE entries (n bigint GENERATED ALWAYS AS IDENTITY, campaign_id text, seq bigint);
 		CREATE TABLE last_entry (campaign_id text PRIMARY KEY, seq bigint)`})
-	projector.On(h, "moved", func(ctx context.Context, g *projector.Group, e journal.Event, m moved) error {
+	projector.On(h, "moved", func(ctx context.Context, g *projector.Group, e event.Event, m moved) error {
 		g.Queue(`INSERT INTO entries (campaign_id, seq) VALUES ($1, $2)`, e.CampaignID, e.Seq)
 		g.Queue(`INSERT INTO last_entry VALUES ($1, $2) ON CONFLICT (campaign_id) DO UPDATE
 			SET seq = excluded.seq`, e.CampaignID, e.Seq)

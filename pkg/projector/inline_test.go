@@ -7,12 +7,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tidemark-go/tidemark/internal/projector/apply"
-
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/tidemark-go/tidemark/internal/projector/apply"
 	"github.com/tidemark-go/tidemark/internal/projector/kind"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
@@ -34,10 +34,10 @@ func inlineProjector(t *testing.T, pool *pgxpool.Pool, cfg projector.Config) *pr
 	return p
 }
 
-func moveEvents(by ...int) []journal.Event {
-	events := make([]journal.Event, len(by))
+func moveEvents(by ...int) []event.Event {
+	events := make([]event.Event, len(by))
 	for i, b := range by {
-		events[i] = journal.Event{Type: "moved", Payload: fmt.Appendf(nil, `{"by": %d}`, b)}
+		events[i] = event.Event{Type: "moved", Payload: fmt.Appendf(nil, `{"by": %d}`, b)}
 	}
 	return events
 }
@@ -64,7 +64,7 @@ func mustAppendInline(t *testing.T, pool *pgxpool.Pool, p *projector.Projector, 
 func squeamish(refuse *bool) projector.Projection {
 	h := projector.NewHandlers(projector.Spec{Name: "picky", Version: 1, Tables: `CREATE TABLE picky (campaign_id text,
 		seq bigint, by int, PRIMARY KEY (campaign_id, seq))`})
-	projector.On(h, "moved", func(_ context.Context, g *projector.Group, e journal.Event, m moved) error {
+	projector.On(h, "moved", func(_ context.Context, g *projector.Group, e event.Event, m moved) error {
 		switch {
 		case m.By == -1 && *refuse:
 			return errors.New("negative")

@@ -5,7 +5,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/projector/kind"
 	"github.com/tidemark-go/tidemark/internal/projector/replay"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
 // Delete is returned by the Fold of a [Document] to delete the document. A later event may recreate it.
@@ -42,8 +42,8 @@ func NewHandlers(spec Spec) *Handlers {
 // ([Group.Tx]). Its context names the event as the cause of any events it appends, and ends with
 // the call.
 func On[T any](
-	h *Handlers, eventType journal.Type[T],
-	handle func(ctx context.Context, group *Group, e journal.Event, payload T) error,
+	h *Handlers, eventType event.Type[T],
+	handle func(ctx context.Context, group *Group, e event.Event, payload T) error,
 ) {
 	kind.On(h, eventType, handle)
 }

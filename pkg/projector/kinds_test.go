@@ -6,7 +6,7 @@ import (
 	"testing"
 	"testing/fstest"
 
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/pkg/projector/sqlfile"
 )
@@ -23,12 +23,12 @@ func kindsOf(t *testing.T, name string, version int) []projector.Projection {
 	t.Helper()
 	document := projector.NewDocument(projector.Document[counter]{
 		Name: "document_" + name, Version: version, Types: []string{"moved"},
-		Key: func(e journal.Event) (string, error) {
-			m, err := journal.Decode[moved](e)
+		Key: func(e event.Event) (string, error) {
+			m, err := event.Decode[moved](e)
 			return fmt.Sprint(m.By % 3), err
 		},
-		Fold: func(c *counter, e journal.Event) error {
-			m, err := journal.Decode[moved](e)
+		Fold: func(c *counter, e event.Event) error {
+			m, err := event.Decode[moved](e)
 			if m.By == 7 {
 				return projector.Delete
 			}
@@ -42,7 +42,7 @@ func kindsOf(t *testing.T, name string, version int) []projector.Projection {
 		CREATE TABLE z_parent_%[1]s (campaign_id text PRIMARY KEY, count bigint NOT NULL);
 		CREATE TABLE a_child_%[1]s (campaign_id text REFERENCES z_parent_%[1]s, number bigint, seq bigint NOT NULL,
 			PRIMARY KEY (campaign_id, number))`, name)})
-	projector.On(handlers, "moved", func(_ context.Context, g *projector.Group, e journal.Event, _ moved) error {
+	projector.On(handlers, "moved", func(_ context.Context, g *projector.Group, e event.Event, _ moved) error {
 		g.Queue(fmt.Sprintf(`INSERT INTO z_parent_%[1]s AS p VALUES ($1, 1) ON CONFLICT (campaign_id) DO UPDATE
 			SET count = p.count + 1`, name), e.CampaignID)
 		g.Queue(fmt.Sprintf(`INSERT INTO a_child_%[1]s SELECT $1, count, $2 FROM z_parent_%[1]s

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/internal/projector/kind"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
@@ -66,7 +67,7 @@ func TestALockedRowHoldsBackOnePairAlone(t *testing.T) {
 	const campaigns, locked = 100, "c42"
 	intricate := projector.NewHandlers(projector.Spec{Name: "intricate", Version: 1, Tables: `CREATE TABLE intricate
 		(campaign_id text PRIMARY KEY, count bigint NOT NULL)`})
-	projector.On(intricate, "moved", func(ctx context.Context, g *projector.Group, e journal.Event, _ moved) error {
+	projector.On(intricate, "moved", func(ctx context.Context, g *projector.Group, e event.Event, _ moved) error {
 		tx, err := g.Tx(ctx)
 		if err != nil {
 			return err
@@ -262,7 +263,7 @@ func TestAShortWaitLateInAGroupIsTriedAgain(t *testing.T) {
 	h := projector.NewHandlers(projector.Spec{
 		Name: "late", Version: 1, Tables: `CREATE TABLE late (campaign_id text PRIMARY KEY, count bigint NOT NULL)`,
 	})
-	projector.On(h, "moved", func(_ context.Context, g *projector.Group, e journal.Event, m moved) error {
+	projector.On(h, "moved", func(_ context.Context, g *projector.Group, e event.Event, m moved) error {
 		if m.By > 0 {
 			g.Queue(`SELECT pg_sleep($1)`, float64(m.By)/1000)
 		}

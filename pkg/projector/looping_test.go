@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 	"github.com/tidemark-go/tidemark/test/support/tally"
@@ -42,13 +42,13 @@ func TestAHandlerThatLoopsLongerThanItsLeaseIsCounted(t *testing.T) {
 						},
 					}
 					if scope == projector.ScopeJournal {
-						spec.Key = func(e journal.Event) (string, error) { return e.CampaignID, nil }
+						spec.Key = func(e event.Event) (string, error) { return e.CampaignID, nil }
 						spec.KeyColumn = "campaign_id"
 					}
 					var runs atomic.Int32
 					h := projector.NewHandlers(spec)
-					projector.On(h, journal.Type[moved]("moved"),
-						func(ctx context.Context, g *projector.Group, e journal.Event, m moved) error {
+					projector.On(h, event.Type[moved]("moved"),
+						func(ctx context.Context, g *projector.Group, e event.Event, m moved) error {
 							tx, err := g.Tx(ctx)
 							if err != nil {
 								return err

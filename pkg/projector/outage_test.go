@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/internal/projector/failure"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/pkg/projector/sqlfile"
@@ -156,7 +157,7 @@ func TestAProcessWaitsAtAnErrorOfItsOwn(t *testing.T) {
 			drain(t, p)
 			exec(t, pool, trigger)
 			for _, key := range []string{"a", "bad", "c"} {
-				appendEvents(t, pool, key, journal.Event{Type: "placed"})
+				appendEvents(t, pool, key, event.Event{Type: "placed"})
 			}
 			drain(t, p)
 			expectPairs(t, pool, "bad orders "+query[string](t, pool, `SELECT position::text FROM tidemark.journal
@@ -196,7 +197,7 @@ func TestASlowErrorHoldsUpNoOtherProjection(t *testing.T) {
 			tally.Run(t, projector.Config{
 				Pool: workers, Concurrency: 1, PollInterval: 50 * time.Millisecond,
 				Projections: []projector.Projection{ledger(), listing("",
-					func(_ context.Context, g *projector.Group, e journal.Event, m moved) error {
+					func(_ context.Context, g *projector.Group, e event.Event, m moved) error {
 						g.Queue(`SELECT public.ask()`)
 						return list(g, e, m)
 					})},

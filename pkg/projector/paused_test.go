@@ -15,6 +15,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/projector/kind"
 	"github.com/tidemark-go/tidemark/internal/store/pause"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
@@ -25,7 +26,7 @@ import (
 func ordered(name string) projector.Projection {
 	h := projector.NewHandlers(projector.Spec{Name: name, Version: 1, Tables: fmt.Sprintf(`CREATE TABLE %s (campaign_id
 		text, seq bigint, number bigint, PRIMARY KEY (campaign_id, number))`, name)})
-	projector.On(h, "moved", func(_ context.Context, g *projector.Group, e journal.Event, _ moved) error {
+	projector.On(h, "moved", func(_ context.Context, g *projector.Group, e event.Event, _ moved) error {
 		g.Queue(fmt.Sprintf(`INSERT INTO %[1]s SELECT $1, $2, 1 + count(*) FROM %[1]s
 			WHERE campaign_id = $1`, name), e.CampaignID, e.Seq)
 		return nil
@@ -171,8 +172,8 @@ func TestPausingAtRandomLosesNothing(t *testing.T) {
 	others.Go(func() error {
 		for range appends {
 			err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-				_, err := journal.Append(ctx, tx, fmt.Sprint("c", rand.IntN(campaigns)), journal.Any, journal.Event{Type: "moved"},
-					journal.Event{Type: "moved"})
+				_, err := journal.Append(ctx, tx, fmt.Sprint("c", rand.IntN(campaigns)), journal.Any, event.Event{Type: "moved"},
+					event.Event{Type: "moved"})
 				return err
 			})
 			if err != nil {

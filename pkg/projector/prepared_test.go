@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/internal/session"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/pkg/projector/sqlfile"
@@ -49,8 +50,8 @@ func (c *complaints) Handle(_ context.Context, r slog.Record) error {
 // where the kind lets it.
 func eachKind(t *testing.T, version int) []projector.Projection {
 	t.Helper()
-	key := func(e journal.Event) (string, error) { return e.CampaignID, nil }
-	fold := func(n *int, _ journal.Event) error { *n++; return nil }
+	key := func(e event.Event) (string, error) { return e.CampaignID, nil }
+	fold := func(n *int, _ event.Event) error { *n++; return nil }
 	var all []projector.Projection
 	for _, scope := range []projector.Scope{projector.ScopeCampaign, projector.ScopeJournal} {
 		name := "campaign"
@@ -69,8 +70,8 @@ func eachKind(t *testing.T, version int) []projector.Projection {
 		if scope == projector.ScopeJournal {
 			spec.Key, spec.KeyColumn = key, "campaign_id"
 		}
-		lines, event := projector.NewHandlers(spec), journal.Type[moved]("moved")
-		projector.On(lines, event, func(_ context.Context, g *projector.Group, e journal.Event, _ moved) error {
+		lines, of := projector.NewHandlers(spec), event.Type[moved]("moved")
+		projector.On(lines, of, func(_ context.Context, g *projector.Group, e event.Event, _ moved) error {
 			g.Queue(`INSERT INTO `+table+` VALUES ($1, $2)`, e.CampaignID, e.Position)
 			return nil
 		})
@@ -80,7 +81,7 @@ func eachKind(t *testing.T, version int) []projector.Projection {
 			Tables: fmt.Sprintf(`CREATE TABLE %s_reads_%d (campaign_id text COLLATE "C" PRIMARY KEY, n bigint)`,
 				name, version),
 		})
-		projector.On(reads, event, func(ctx context.Context, g *projector.Group, e journal.Event, _ moved) error {
+		projector.On(reads, of, func(ctx context.Context, g *projector.Group, e event.Event, _ moved) error {
 			tx, err := g.Tx(ctx)
 			if err != nil {
 				return err
@@ -106,8 +107,8 @@ INSERT INTO %[1]s_file_%[2]d VALUES (event.campaign_id, event.position);
 	}
 	return append(all, projector.NewProcess(projector.Process[int]{
 		Name: "process", Version: version, Types: []string{"moved"}, Key: key, Fold: fold,
-		React: func(_ *int, _ journal.Event) ([]projector.Do, error) {
-			return []projector.Do{{Campaign: "elsewhere", Events: []journal.Event{{Type: "seen"}}}}, nil
+		React: func(_ *int, _ event.Event) ([]projector.Do, error) {
+			return []projector.Do{{Campaign: "elsewhere", Events: []event.Event{{Type: "seen"}}}}, nil
 		},
 	}))
 }
@@ -153,7 +154,7 @@ func TestNewConnectionsCauseNoErrors(t *testing.T) {
 						var batches []journal.Batch
 						for c := range 3 {
 							batches = append(batches, journal.Batch{
-								CampaignID: fmt.Sprint("c", c), Events: []journal.Event{{Type: "moved"}, {Type: "moved"}},
+								CampaignID: fmt.Sprint("c", c), Events: []event.Event{{Type: "moved"}, {Type: "moved"}},
 							})
 						}
 						_, err := journal.AppendAll(t.Context(), tx, batches...)

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -17,13 +17,13 @@ import (
 func echo(version, partitions int, broken bool) projector.Projection {
 	return projector.NewProcess(projector.Process[int]{
 		Name: "echo", Version: version, Types: []string{"ping"}, Partitions: partitions, OnFailure: slow(""),
-		Key:  func(e journal.Event) (string, error) { return e.CampaignID, nil },
-		Fold: func(n *int, _ journal.Event) error { *n += version; return nil },
-		React: func(_ *int, _ journal.Event) ([]projector.Do, error) {
+		Key:  func(e event.Event) (string, error) { return e.CampaignID, nil },
+		Fold: func(n *int, _ event.Event) error { *n += version; return nil },
+		React: func(_ *int, _ event.Event) ([]projector.Do, error) {
 			if broken {
 				return nil, errRefused
 			}
-			return []projector.Do{{Campaign: "out", Events: []journal.Event{{Type: "pong"}}}}, nil
+			return []projector.Do{{Campaign: "out", Events: []event.Event{{Type: "pong"}}}}, nil
 		},
 	})
 }
@@ -52,7 +52,7 @@ func TestAProcessThatIsRebuiltReactsOnceToEachEvent(t *testing.T) {
 				t.Fatalf("not in a minute: %s", what)
 			}
 			for range 5 {
-				appendEvents(t, pool, fmt.Sprint("in", n%7), journal.Event{Type: "ping"})
+				appendEvents(t, pool, fmt.Sprint("in", n%7), event.Event{Type: "ping"})
 				n++
 			}
 		}
@@ -66,7 +66,7 @@ func TestAProcessThatIsRebuiltReactsOnceToEachEvent(t *testing.T) {
 		if time.Now().After(deadline) {
 			t.Fatal(err)
 		}
-		appendEvents(t, pool, "in1", journal.Event{Type: "ping"})
+		appendEvents(t, pool, "in1", event.Event{Type: "ping"})
 	}
 	until("more", fmt.Sprintf(`SELECT count(*) > %d FROM tidemark.journal WHERE event_type = 'ping'`, n+50))
 	stop()
@@ -84,7 +84,7 @@ func TestAProcessIsNotSwappedWhileAKeyWaitsForAReaction(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
 	drain(t, workerOf(t, pool, nil, echo(1, 1, true)))
-	appendEvents(t, pool, "in", journal.Event{Type: "ping"})
+	appendEvents(t, pool, "in", event.Event{Type: "ping"})
 	drain(t, workerOf(t, pool, nil, echo(1, 1, true)))
 	two := workerOf(t, pool, nil, echo(1, 1, true), echo(2, 1, false))
 	drain(t, two)
@@ -100,7 +100,7 @@ func TestAProcessIsNotSwappedWhileAKeyWaitsForAReaction(t *testing.T) {
 	drain(t, both)
 	drain(t, both)
 	expectText(t, pool, "version", "2", `SELECT version::text FROM tidemark.projections WHERE name = 'echo'`)
-	appendEvents(t, pool, "in", journal.Event{Type: "ping"})
+	appendEvents(t, pool, "in", event.Event{Type: "ping"})
 	drain(t, both)
 	for fire(t, pool) > 0 {
 	}
@@ -121,10 +121,10 @@ func TestTheNextVersionOfAProcessReactsToWhatTheFormerHasNot(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
 	drain(t, workerOf(t, pool, nil, echo(1, 2, false)))
-	appendEvents(t, pool, "a", journal.Event{Type: "ping"})
+	appendEvents(t, pool, "a", event.Event{Type: "ping"})
 	drain(t, workerOf(t, pool, nil, echo(1, 2, false)))
 	for i := range 6 {
-		appendEvents(t, pool, fmt.Sprint("in", i), journal.Event{Type: "ping"})
+		appendEvents(t, pool, fmt.Sprint("in", i), event.Event{Type: "ping"})
 	}
 	for range 3 {
 		drain(t, workerOf(t, pool, nil, echo(2, 2, false)))

@@ -9,7 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -24,26 +24,26 @@ type order struct {
 func orders(change func(*projector.Process[order])) projector.Process[order] {
 	p := projector.Process[order]{
 		Name: "orders", Version: 1, Types: []string{"placed", "paid", "reminded"},
-		Key: func(e journal.Event) (string, error) { return e.CampaignID, nil },
-		Fold: func(o *order, e journal.Event) error {
+		Key: func(e event.Event) (string, error) { return e.CampaignID, nil },
+		Fold: func(o *order, e event.Event) error {
 			o.Placed, o.Paid = o.Placed || e.Type == "placed", o.Paid || e.Type == "paid"
 			o.Seen++
 			return nil
 		},
-		React: func(_ *order, e journal.Event) ([]projector.Do, error) {
+		React: func(_ *order, e event.Event) ([]projector.Do, error) {
 			payload := json.RawMessage(fmt.Sprintf(`{"order": %q}`, e.CampaignID))
 			switch e.Type {
 			case "placed":
 				return []projector.Do{
-					{Campaign: "stock", Events: []journal.Event{{Type: "reserved", Payload: payload}}},
+					{Campaign: "stock", Events: []event.Event{{Type: "reserved", Payload: payload}}},
 					{
-						Campaign: e.CampaignID, Events: []journal.Event{{Type: "expired"}}, Timer: "payment",
+						Campaign: e.CampaignID, Events: []event.Event{{Type: "expired"}}, Timer: "payment",
 						At: e.RecordedAt.Add(time.Hour),
 					},
 				}, nil
 			case "reminded":
 				return []projector.Do{{
-					Campaign: e.CampaignID, Events: []journal.Event{{Type: "expired"}}, Timer: "payment",
+					Campaign: e.CampaignID, Events: []event.Event{{Type: "expired"}}, Timer: "payment",
 					At: e.RecordedAt.Add(2 * time.Hour),
 				}}, nil
 			}
@@ -61,11 +61,11 @@ func TestTimersOfDifferentKeysAreSetSideBySide(t *testing.T) {
 	pool := pgtest.New(t)
 	keys := []string{"room", "room/7", "room%2F7", "7:room", "%", "/", "é", "日/本", "room/7/seat"}
 	process := orders(func(p *projector.Process[order]) {
-		p.React = func(_ *order, e journal.Event) ([]projector.Do, error) {
+		p.React = func(_ *order, e event.Event) ([]projector.Do, error) {
 			var todo []projector.Do
 			for _, timer := range []string{"seat", "7/seat", "/", "%2F", "seat/seat"} {
 				todo = append(todo, projector.Do{
-					Campaign: e.CampaignID, Events: []journal.Event{{Type: "expired"}}, Timer: timer, At: e.RecordedAt.Add(time.Hour),
+					Campaign: e.CampaignID, Events: []event.Event{{Type: "expired"}}, Timer: timer, At: e.RecordedAt.Add(time.Hour),
 				})
 			}
 			return todo, nil
@@ -73,7 +73,7 @@ func TestTimersOfDifferentKeysAreSetSideBySide(t *testing.T) {
 	})
 	drain(t, workerOf(t, pool, nil, projector.NewProcess(process)))
 	for _, key := range keys {
-		appendEvents(t, pool, key, journal.Event{Type: "placed"})
+		appendEvents(t, pool, key, event.Event{Type: "placed"})
 	}
 	drain(t, workerOf(t, pool, nil, projector.NewProcess(process)))
 	if n := query[int](t, pool, `SELECT count(*)::int FROM tidemark.scheduled`); n != 5*len(keys) {
@@ -100,16 +100,16 @@ func TestAProcessReactsOnceByAppendingAndSetsTimers(t *testing.T) {
 	process := orders(nil)
 	worker := func() *projector.Projector { return workerOf(t, pool, nil, projector.NewProcess(process)) }
 	drain(t, worker())
-	appendEvents(t, pool, "o1", journal.Event{Type: "placed"})
-	appendEvents(t, pool, "o2", journal.Event{Type: "placed"})
+	appendEvents(t, pool, "o1", event.Event{Type: "placed"})
+	appendEvents(t, pool, "o2", event.Event{Type: "placed"})
 	drain(t, worker())
 	expectScheduled(t, pool, "stock reserved orders 0, o1 expired orders/2:o1/payment orders 60, "+
 		"stock reserved orders 0, o2 expired orders/2:o2/payment orders 60")
 	if n := fire(t, pool); n != 2 {
 		t.Errorf("%d appends are made, want the two that are due", n)
 	}
-	appendEvents(t, pool, "o1", journal.Event{Type: "paid"})
-	appendEvents(t, pool, "o2", journal.Event{Type: "reminded"})
+	appendEvents(t, pool, "o1", event.Event{Type: "paid"})
+	appendEvents(t, pool, "o2", event.Event{Type: "reminded"})
 	drain(t, worker())
 	expectScheduled(t, pool, "o2 expired orders/2:o2/payment orders 120")
 	for range 2 {
@@ -139,7 +139,7 @@ func TestANewProcessDoesNotReactToThePast(t *testing.T) {
 			t.Parallel()
 			pool := pgtest.New(t)
 			for i := range 3 {
-				appendEvents(t, pool, fmt.Sprint("o", i), journal.Event{Type: "placed"})
+				appendEvents(t, pool, fmt.Sprint("o", i), event.Event{Type: "placed"})
 			}
 			want := 1
 			if from != nil {
@@ -148,7 +148,7 @@ func TestANewProcessDoesNotReactToThePast(t *testing.T) {
 			process := orders(func(p *projector.Process[order]) { p.From = from })
 			p := workerOf(t, pool, nil, projector.NewProcess(process))
 			drain(t, p)
-			appendEvents(t, pool, "o3", journal.Event{Type: "placed"})
+			appendEvents(t, pool, "o3", event.Event{Type: "placed"})
 			drain(t, p)
 			if n := fire(t, pool); n != want {
 				t.Errorf("it reacted to %d events, want %d", n, want)
@@ -167,15 +167,15 @@ func TestAChainOfReactionsEnds(t *testing.T) {
 	pool := pgtest.New(t)
 	echo := projector.NewProcess(projector.Process[int]{
 		Name: "echo", Version: 1, Types: []string{"ping"},
-		Key:  func(e journal.Event) (string, error) { return e.CampaignID, nil },
-		Fold: func(n *int, _ journal.Event) error { *n++; return nil },
-		React: func(_ *int, _ journal.Event) ([]projector.Do, error) {
-			return []projector.Do{{Campaign: "a", Events: []journal.Event{{Type: "ping"}}}}, nil
+		Key:  func(e event.Event) (string, error) { return e.CampaignID, nil },
+		Fold: func(n *int, _ event.Event) error { *n++; return nil },
+		React: func(_ *int, _ event.Event) ([]projector.Do, error) {
+			return []projector.Do{{Campaign: "a", Events: []event.Event{{Type: "ping"}}}}, nil
 		},
 	})
 	p := workerOf(t, pool, nil, echo)
 	drain(t, p)
-	appendEvents(t, pool, "a", journal.Event{Type: "ping"})
+	appendEvents(t, pool, "a", event.Event{Type: "ping"})
 	fired := 0
 	for range 30 {
 		drain(t, p)
@@ -197,10 +197,10 @@ func TestAnExpectationThatDoesNotHoldIsAnEventOrAFailure(t *testing.T) {
 	at := int64(1)
 	moves := projector.NewProcess(projector.Process[int]{
 		Name: "moves", Version: 1, Types: []string{"asked"},
-		Key:  func(e journal.Event) (string, error) { return e.CampaignID, nil },
-		Fold: func(n *int, _ journal.Event) error { *n++; return nil },
-		React: func(_ *int, e journal.Event) ([]projector.Do, error) {
-			do := projector.Do{Campaign: "game", Events: []journal.Event{{Type: "moved"}, {Type: "drawn"}}, Expect: &at}
+		Key:  func(e event.Event) (string, error) { return e.CampaignID, nil },
+		Fold: func(n *int, _ event.Event) error { *n++; return nil },
+		React: func(_ *int, e event.Event) ([]projector.Do, error) {
+			do := projector.Do{Campaign: "game", Events: []event.Event{{Type: "moved"}, {Type: "drawn"}}, Expect: &at}
 			if e.CampaignID == "told" {
 				do.Refused = "move_refused"
 			}
@@ -208,10 +208,10 @@ func TestAnExpectationThatDoesNotHoldIsAnEventOrAFailure(t *testing.T) {
 		},
 	})
 	p := workerOf(t, pool, nil, moves)
-	appendEvents(t, pool, "game", journal.Event{Type: "began"})
+	appendEvents(t, pool, "game", event.Event{Type: "began"})
 	drain(t, p)
 	for _, campaign := range []string{"first", "told", "silent"} {
-		appendEvents(t, pool, campaign, journal.Event{Type: "asked"})
+		appendEvents(t, pool, campaign, event.Event{Type: "asked"})
 	}
 	drain(t, p)
 	fire(t, pool)
@@ -226,17 +226,17 @@ func TestAReactionThatIsRefusedFailsItsKey(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
 	process := orders(func(p *projector.Process[order]) {
-		p.React = func(_ *order, e journal.Event) ([]projector.Do, error) {
+		p.React = func(_ *order, e event.Event) ([]projector.Do, error) {
 			if e.CampaignID == "bad" {
-				return []projector.Do{{Campaign: "", Events: []journal.Event{{Type: "x"}}}}, nil
+				return []projector.Do{{Campaign: "", Events: []event.Event{{Type: "x"}}}}, nil
 			}
-			return []projector.Do{{Campaign: "good", Events: []journal.Event{{Type: "x"}}}}, nil
+			return []projector.Do{{Campaign: "good", Events: []event.Event{{Type: "x"}}}}, nil
 		}
 	})
 	p := workerOf(t, pool, nil, projector.NewProcess(process))
 	drain(t, p)
 	for _, id := range []string{"a", "bad", "b"} {
-		appendEvents(t, pool, id, journal.Event{Type: "placed"})
+		appendEvents(t, pool, id, event.Event{Type: "placed"})
 	}
 	drain(t, p)
 	if n := fire(t, pool); n != 2 {

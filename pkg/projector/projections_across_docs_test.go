@@ -11,6 +11,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/pkg/projector/sqlfile"
@@ -23,9 +24,9 @@ func hosts() projector.Projection {
 	return projector.NewDocument(projector.Document[Attendance]{
 		Name: "hosts", Version: 1, Types: []string{"session_started"},
 		Scope: projector.ScopeJournal,
-		Key:   func(e journal.Event) (string, error) { return e.Actor, nil },
-		Fold: func(a *Attendance, e journal.Event) error {
-			started, err := journal.Decode[SessionStarted](e)
+		Key:   func(e event.Event) (string, error) { return e.Actor, nil },
+		Fold: func(a *Attendance, e event.Event) error {
+			started, err := event.Decode[SessionStarted](e)
 			a.Started++
 			a.Players = started.Players
 			a.Latest = e.OccurredAt
@@ -37,11 +38,11 @@ func hosts() projector.Projection {
 func hostPlayers() projector.Projection {
 	h := projector.NewHandlers(projector.Spec{
 		Name: "totals", Version: 1, Scope: projector.ScopeJournal,
-		Key:       func(e journal.Event) (string, error) { return e.Actor, nil },
+		Key:       func(e event.Event) (string, error) { return e.Actor, nil },
 		KeyColumn: "host",
 		Tables:    `CREATE TABLE totals (host text PRIMARY KEY, players bigint NOT NULL)`,
 	})
-	projector.On(h, "session_started", func(_ context.Context, g *projector.Group, e journal.Event, s SessionStarted) error {
+	projector.On(h, "session_started", func(_ context.Context, g *projector.Group, e event.Event, s SessionStarted) error {
 		g.Queue(`INSERT INTO totals AS t VALUES ($1, $2) ON CONFLICT (host) DO UPDATE SET players = t.players + $2`,
 			e.Actor, len(s.Players))
 		return nil
@@ -70,7 +71,7 @@ func TestTheProjectionsAcrossCampaignsOfThePageWork(t *testing.T) {
 	p := workerOf(t, pool, nil, append(projections, hosts(), hostPlayers())...)
 	for i := range 6 {
 		if err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-			_, err := journal.Append(t.Context(), tx, fmt.Sprint("table", i%3), journal.Any, journal.Event{
+			_, err := journal.Append(t.Context(), tx, fmt.Sprint("table", i%3), journal.Any, event.Event{
 				Type: "session_started", Actor: []string{"ann", "bob"}[i/4],
 				OccurredAt: time.Date(2026, 5, 4+i/3, 12, 0, 0, 0, time.UTC),
 				Payload:    json.RawMessage(fmt.Sprintf(`{"players": ["p%d", "q"]}`, i)),

@@ -10,7 +10,7 @@ import (
 	"testing/fstest"
 	"time"
 
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/pkg/projector/projectiontest"
 	"github.com/tidemark-go/tidemark/pkg/projector/sqlfile"
@@ -36,8 +36,8 @@ func attendance() projector.Projection {
 		Name: "attendance", Version: 1, Types: []string{"session_started"},
 		Columns: "started bigint GENERATED ALWAYS AS ((doc->>'started')::bigint) STORED",
 		Indexes: "CREATE INDEX ON attendance (started)",
-		Fold: func(a *Attendance, e journal.Event) error {
-			started, err := journal.Decode[SessionStarted](e)
+		Fold: func(a *Attendance, e event.Event) error {
+			started, err := event.Decode[SessionStarted](e)
 			a.Started++
 			a.Players = started.Players
 			a.Latest = e.OccurredAt
@@ -52,7 +52,7 @@ func players() projector.Projection {
 		Tables: `CREATE TABLE players (campaign_id text, player text, sessions bigint NOT NULL,
 			PRIMARY KEY (campaign_id, player))`,
 	})
-	projector.On(h, "session_started", func(_ context.Context, g *projector.Group, e journal.Event,
+	projector.On(h, "session_started", func(_ context.Context, g *projector.Group, e event.Event,
 		s SessionStarted,
 	) error {
 		for _, player := range s.Players {
@@ -73,10 +73,10 @@ func loadProjections(dir string) ([]projector.Projection, error) {
 	return append(files, attendance(), players()), nil
 }
 
-func sessionEvents() []journal.Event {
-	var events []journal.Event
+func sessionEvents() []event.Event {
+	var events []event.Event
 	add := func(campaign, eventType, payload string) {
-		events = append(events, journal.Event{CampaignID: campaign, Type: eventType, Payload: json.RawMessage(payload)})
+		events = append(events, event.Event{CampaignID: campaign, Type: eventType, Payload: json.RawMessage(payload)})
 	}
 	for i := range 5 {
 		for _, campaign := range []string{"oak", "ash"} {

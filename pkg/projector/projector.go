@@ -28,7 +28,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/scheduler"
 	"github.com/tidemark-go/tidemark/internal/store/lease"
 	"github.com/tidemark-go/tidemark/internal/tracing"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
 // Projector keeps the read models of one consumer group up to date. Several may run in one process
@@ -249,7 +249,7 @@ func (p *Projector) registerPatiently(ctx context.Context) error {
 			p.applier.Breaker.Succeeded(ctx)
 			return nil
 		}
-		if _, encoding := errors.AsType[*journal.EncodingError](err); encoding || !failure.IsInfrastructure(err) {
+		if _, encoding := errors.AsType[*event.EncodingError](err); encoding || !failure.IsInfrastructure(err) {
 			return err
 		}
 		p.applier.Breaker.Failed(ctx, err)

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/internal/store/lease"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
@@ -20,7 +21,7 @@ func TestWhatWasAppliedCanBeProved(t *testing.T) {
 	t.Parallel()
 	for name, projections := range map[string][]projector.Projection{
 		"in_Go": kinds(t, "x"), "by_a_function_alone": kinds(t, "x")[2:], "by_a_function_unasked": kinds(t, "x")[2:],
-		"with_failures": append(kinds(t, "x"), fragile(func(e journal.Event) bool { return e.Seq%5 == 3 })),
+		"with_failures": append(kinds(t, "x"), fragile(func(e event.Event) bool { return e.Seq%5 == 3 })),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -55,7 +56,7 @@ func TestWhatWasAppliedCanBeProved(t *testing.T) {
 			}
 			err = pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
 				appended, err := journal.Append(t.Context(), tx, "c0", journal.Any,
-					journal.Event{Type: "moved", Payload: []byte(`{"by": 1}`)})
+					event.Event{Type: "moved", Payload: []byte(`{"by": 1}`)})
 				if err != nil {
 					return err
 				}

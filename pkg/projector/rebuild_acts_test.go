@@ -10,7 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -20,8 +20,8 @@ func tripled(version int) projector.Projection {
 	return projector.NewDocument(projector.Document[counter]{
 		Name: "counters", Version: version, Types: []string{"moved"},
 		OnFailure: projector.Policy{Action: projector.ActionDead},
-		Fold: func(c *counter, e journal.Event) error {
-			m, err := journal.Decode[moved](e)
+		Fold: func(c *counter, e event.Event) error {
+			m, err := event.Decode[moved](e)
 			if version > 1 && m.By == -1 {
 				return errors.New("backwards")
 			}

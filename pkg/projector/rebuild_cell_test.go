@@ -13,7 +13,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/test/support/bulk"
 )
 
@@ -67,7 +67,7 @@ func (c *cell) version(name string, version int) Projection {
 	h := NewHandlers(Spec{Name: name, Version: version, OnFailure: Policy{Action: ActionDead}, Tables: fmt.Sprintf(
 		`CREATE TABLE %s (campaign_id %s, seq bigint, made bigint, times integer, PRIMARY KEY (campaign_id, seq))`,
 		name, kind)})
-	On(h, "noted", func(_ context.Context, g *Group, e journal.Event, _ struct{}) error {
+	On(h, "noted", func(_ context.Context, g *Group, e event.Event, _ struct{}) error {
 		if e.CampaignID == "c0" && e.Seq == 3 && c.broken.Load() {
 			return errors.New("broken")
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -21,7 +22,7 @@ import (
 func onceEach(version int) Projection {
 	h := NewHandlers(Spec{Name: "seen", Version: version, Tables: `CREATE TABLE seen (campaign_id text, seq bigint,
 		PRIMARY KEY (campaign_id, seq))`})
-	On(h, "noted", func(_ context.Context, g *Group, e journal.Event, _ struct{}) error {
+	On(h, "noted", func(_ context.Context, g *Group, e event.Event, _ struct{}) error {
 		g.Queue(`INSERT INTO seen VALUES ($1, $2)`, e.CampaignID, e.Seq)
 		return nil
 	})
@@ -152,12 +153,12 @@ func TestFoldedDocumentsAreThoseThatWereAppliedOneByOne(t *testing.T) {
 			Pool: pool, Catalogue: catalogue, GroupBytes: bytes,
 			Projections: []Projection{NewDocument(Document[[]int64]{
 				Name: "logs", Version: version, Types: []string{"changed"},
-				Key: func(e journal.Event) (string, error) {
-					c, err := journal.Decode[change](e)
+				Key: func(e event.Event) (string, error) {
+					c, err := event.Decode[change](e)
 					return c.Key, err
 				},
-				Fold: func(log *[]int64, e journal.Event) error {
-					if c, err := journal.Decode[change](e); err != nil || c.Op == "delete" {
+				Fold: func(log *[]int64, e event.Event) error {
+					if c, err := event.Decode[change](e); err != nil || c.Op == "delete" {
 						return cmp.Or(err, Delete)
 					}
 					*log = append(*log, e.Seq)
@@ -174,9 +175,9 @@ func TestFoldedDocumentsAreThoseThatWereAppliedOneByOne(t *testing.T) {
 		pool := pgtest.New(t)
 		random := rand.New(rand.NewPCG(1, 2))
 		for c := range 40 {
-			var events []journal.Event
+			var events []event.Event
 			for range 1 + random.IntN(60) {
-				e := journal.Event{Type: []string{"changed", "changed", "altered", "other"}[random.IntN(4)], Version: 1}
+				e := event.Event{Type: []string{"changed", "changed", "altered", "other"}[random.IntN(4)], Version: 1}
 				e.Payload = []byte(fmt.Sprintf(`{"Key": %q, "Op": %q}`, []string{"", "a", "b", "c", "d"}[random.IntN(5)],
 					[]string{"add", "add", "delete"}[random.IntN(3)]))
 				events = append(events, e)

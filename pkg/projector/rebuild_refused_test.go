@@ -11,7 +11,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
@@ -45,7 +45,7 @@ func TestOneWorkerExchangesTablesWithoutATransactionThatWaits(t *testing.T) {
 	var second error
 	h := NewHandlers(Spec{Name: "seen", Version: 2, Tables: `CREATE TABLE seen (campaign_id text, seq bigint,
 		PRIMARY KEY (campaign_id, seq))`})
-	On(h, "noted", func(ctx context.Context, g *Group, e journal.Event, _ struct{}) error {
+	On(h, "noted", func(ctx context.Context, g *Group, e event.Event, _ struct{}) error {
 		tx, err := g.Tx(ctx)
 		if err != nil {
 			return err

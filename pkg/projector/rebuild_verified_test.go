@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -21,7 +21,7 @@ func TestASampleIsVerifiedBeforeTheExchange(t *testing.T) {
 		h := projector.NewHandlers(projector.Spec{Name: "counters", Version: version, Tables: `CREATE TABLE counters
 			(campaign_id text, seq bigint, nth bigint, at timestamptz DEFAULT clock_timestamp(),
 			id uuid DEFAULT gen_random_uuid())`})
-		projector.On(h, "moved", func(_ context.Context, g *projector.Group, e journal.Event, _ moved) error {
+		projector.On(h, "moved", func(_ context.Context, g *projector.Group, e event.Event, _ moved) error {
 			g.Queue(`INSERT INTO counters VALUES ($1, $2, $3)`, e.CampaignID, e.Seq, written.Add(1))
 			return nil
 		})

@@ -9,7 +9,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -22,7 +22,7 @@ func grand(version int, broken bool) projector.Projection {
 		Tables: `CREATE TYPE campaigns AS ENUM ('a'); CREATE TABLE grand (one boolean PRIMARY KEY DEFAULT true, sum bigint NOT NULL DEFAULT 0,
 			campaign_id campaigns UNIQUE); INSERT INTO grand DEFAULT VALUES`,
 	})
-	projector.On(h, "moved", func(_ context.Context, g *projector.Group, _ journal.Event, m moved) error {
+	projector.On(h, "moved", func(_ context.Context, g *projector.Group, _ event.Event, m moved) error {
 		if broken && m.By == 13 {
 			return errors.New("unlucky")
 		}
@@ -107,7 +107,7 @@ func TestASkipIsAskedForAgainOnceTheLogIsForgotten(t *testing.T) {
 			Name: "steps", Version: 1, OnFailure: projector.Policy{Action: projector.ActionSkip},
 			Tables: `CREATE TABLE steps (campaign_id text, seq bigint, by int, PRIMARY KEY (campaign_id, seq))`,
 		})
-		projector.On(h, "moved", func(_ context.Context, g *projector.Group, e journal.Event, m moved) error {
+		projector.On(h, "moved", func(_ context.Context, g *projector.Group, e event.Event, m moved) error {
 			if broken && m.By == 13 {
 				return errors.New("unlucky")
 			}

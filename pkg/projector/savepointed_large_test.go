@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/tidemark-go/tidemark/internal/projector/kind"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -19,7 +19,7 @@ func TestCulpritsAreFoundInFewCalls(t *testing.T) {
 	pool := pgtest.New(t)
 	calls := 0
 	p := workerOf(t, pool, func(c *projector.Config) { c.Concurrency = 1 },
-		listing("", func(_ context.Context, g *projector.Group, e journal.Event, m moved) error {
+		listing("", func(_ context.Context, g *projector.Group, e event.Event, m moved) error {
 			calls++
 			return list(g, e, m)
 		}))
@@ -51,8 +51,8 @@ func TestALargeGroupIsReadAndHandledOnceThoughItIsTheFirstThatFails(t *testing.T
 			pool := pgtest.New(t)
 			const campaigns, length, poisonedAt = 16, 50, 10
 			handled, read := map[string]int{}, 0
-			count := func(table string) func(context.Context, *projector.Group, journal.Event, moved) error {
-				return func(_ context.Context, g *projector.Group, e journal.Event, m moved) error {
+			count := func(table string) func(context.Context, *projector.Group, event.Event, moved) error {
+				return func(_ context.Context, g *projector.Group, e event.Event, m moved) error {
 					handled[table]++
 					g.Queue(`INSERT INTO `+table+` (campaign_id, seq, by) VALUES ($1, $2, $3)`, e.CampaignID, e.Seq, m.By)
 					return nil

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/projector/failure"
 	"github.com/tidemark-go/tidemark/internal/projector/kind"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
@@ -31,7 +32,7 @@ const insertListed = `INSERT INTO listed (campaign_id, seq, by) VALUES ($1, $2, 
 
 // list queues the row of an event and fails as the amount says. It first queues a statement that
 // always succeeds, whose row shows if it was not rolled back.
-func list(g *projector.Group, e journal.Event, m moved) error {
+func list(g *projector.Group, e event.Event, m moved) error {
 	g.Queue(`INSERT INTO tried (campaign_id, seq) VALUES ($1, $2)`, e.CampaignID, e.Seq)
 	switch m.By {
 	case byError:
@@ -39,7 +40,7 @@ func list(g *projector.Group, e journal.Event, m moved) error {
 	case byPanic:
 		panic("no way")
 	case byDecoding:
-		return &journal.DecodeError{}
+		return &event.DecodeError{}
 	case byArgument:
 		g.Queue(insertListed, e.CampaignID, struct{}{}, m.By)
 	case byStatement:
@@ -52,7 +53,7 @@ func list(g *projector.Group, e journal.Event, m moved) error {
 
 // listing is a projection that lists the events it applies. do is its handler.
 func listing(
-	action projector.Action, do func(context.Context, *projector.Group, journal.Event, moved) error,
+	action projector.Action, do func(context.Context, *projector.Group, event.Event, moved) error,
 ) projector.Projection {
 	h := projector.NewHandlers(projector.Spec{
 		Name: "listing", Version: 1, OnFailure: slow(action),
@@ -69,22 +70,22 @@ func listing(
 // without its culprits. Nothing else is missing or applied twice.
 func TestManyCulpritsOfOneGroup(t *testing.T) {
 	t.Parallel()
-	plain := func(_ context.Context, g *projector.Group, e journal.Event, m moved) error { return list(g, e, m) }
+	plain := func(_ context.Context, g *projector.Group, e event.Event, m moved) error { return list(g, e, m) }
 	kinds := map[string]struct {
-		do   func(context.Context, *projector.Group, journal.Event, moved) error
+		do   func(context.Context, *projector.Group, event.Event, moved) error
 		mode pgx.QueryExecMode
 	}{
 		"that queue":                            {do: plain},
 		"that queue, where nothing is streamed": {do: plain, mode: pgx.QueryExecModeCacheDescribe},
 		"that queue, without descriptions":      {do: plain, mode: pgx.QueryExecModeExec},
-		"that use the transaction": {do: func(ctx context.Context, g *projector.Group, e journal.Event, m moved) error {
+		"that use the transaction": {do: func(ctx context.Context, g *projector.Group, e event.Event, m moved) error {
 			err := list(g, e, m)
 			if err == nil && e.Seq%2 == 0 {
 				_, err = g.Tx(ctx)
 			}
 			return err
 		}},
-		"that use the transaction and hide its error": {do: func(ctx context.Context, g *projector.Group, e journal.Event,
+		"that use the transaction and hide its error": {do: func(ctx context.Context, g *projector.Group, e event.Event,
 			m moved,
 		) error {
 			if _, err := g.Tx(ctx); err != nil {
@@ -92,16 +93,16 @@ func TestManyCulpritsOfOneGroup(t *testing.T) {
 			}
 			return list(g, e, m)
 		}},
-		"that look at results": {do: func(_ context.Context, g *projector.Group, e journal.Event, m moved) error {
+		"that look at results": {do: func(_ context.Context, g *projector.Group, e event.Event, m moved) error {
 			g.Queue(`SELECT $1::bigint`, e.Seq).QueryRow(func(row pgx.Row) error { return row.Scan(new(int64)) })
 			return list(g, e, m)
 		}},
-		"with many different statements": {do: func(_ context.Context, g *projector.Group, e journal.Event, m moved) error {
+		"with many different statements": {do: func(_ context.Context, g *projector.Group, e event.Event, m moved) error {
 			g.Queue(fmt.Sprintf(`SELECT %d`, e.Seq+int64(len(e.CampaignID))*3))
 			g.Queue(`SELECT '` + e.CampaignID + `'`)
 			return list(g, e, m)
 		}},
-		"that name other events": {do: func(_ context.Context, g *projector.Group, e journal.Event, m moved) error {
+		"that name other events": {do: func(_ context.Context, g *projector.Group, e event.Event, m moved) error {
 			err := list(g, e, m)
 			g.At(g.Events[0])
 			g.Queue(`SELECT 1`)
@@ -185,7 +186,7 @@ func TestTheInfrastructureFailsAmongCulprits(t *testing.T) {
 			t.Parallel()
 			pool := pgtest.New(t)
 			failed := false
-			h := listing("", func(_ context.Context, g *projector.Group, e journal.Event, m moved) error {
+			h := listing("", func(_ context.Context, g *projector.Group, e event.Event, m moved) error {
 				if e.CampaignID == "b" && !failed && statement != "" {
 					failed = true
 					g.Queue(statement)
@@ -237,7 +238,7 @@ func TestAProjectionWaitsAmongCulprits(t *testing.T) {
 			exec(t, pool, `CREATE SEQUENCE tries`)
 			met := false
 			p := workerOf(t, pool, nil, ledger(), listing("",
-				func(_ context.Context, g *projector.Group, e journal.Event, m moved) error {
+				func(_ context.Context, g *projector.Group, e event.Event, m moved) error {
 					if e.CampaignID == "b" && !met {
 						met = true
 						g.Queue(statement)
@@ -268,7 +269,7 @@ func TestOneOfManyProjectionsFails(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
 	projections := []projector.Projection{listing("",
-		func(_ context.Context, g *projector.Group, e journal.Event, m moved) error { return list(g, e, m) })}
+		func(_ context.Context, g *projector.Group, e event.Event, m moved) error { return list(g, e, m) })}
 	for i := range 12 {
 		projections = append(projections, ordered(fmt.Sprint("log_", i)))
 	}
@@ -305,7 +306,7 @@ func TestADeadlineAmongCulprits(t *testing.T) {
 					Tables: `CREATE TABLE listed (campaign_id text, seq bigint, by int CHECK (by > 0),
 						PRIMARY KEY (campaign_id, seq)); CREATE TABLE tried (campaign_id text, seq bigint)`,
 				})
-				projector.On(h, "moved", func(ctx context.Context, g *projector.Group, e journal.Event, m moved) error {
+				projector.On(h, "moved", func(ctx context.Context, g *projector.Group, e event.Event, m moved) error {
 					if m.By == endless {
 						return do(ctx, g)
 					}
@@ -337,7 +338,7 @@ func TestADeadlineAmongCulprits(t *testing.T) {
 func TestAnEarlierFailureOfTheServerComesBeforeALaterOneOfTheHandler(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
-	p := workerOf(t, pool, nil, listing("", func(_ context.Context, g *projector.Group, e journal.Event, m moved) error {
+	p := workerOf(t, pool, nil, listing("", func(_ context.Context, g *projector.Group, e event.Event, m moved) error {
 		return list(g, e, m)
 	}))
 	appendMoves(t, pool, "a", 1, byServer, 1, byError, 1)
@@ -360,7 +361,7 @@ func TestAnArgumentThatCannotBeEncodedIsItsEventsFault(t *testing.T) {
 				t.Parallel()
 				pool := pgtest.New(t)
 				p := workerOf(t, inMode(t, pool, mode), nil, ledger(),
-					listing("", func(_ context.Context, g *projector.Group, e journal.Event, m moved) error {
+					listing("", func(_ context.Context, g *projector.Group, e event.Event, m moved) error {
 						if look {
 							g.Queue(`SELECT $1::bigint`, e.Seq).QueryRow(func(row pgx.Row) error { return row.Scan(new(int64)) })
 						}

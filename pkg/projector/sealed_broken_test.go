@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/internal/store/failed"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/bulk"
@@ -19,12 +20,12 @@ import (
 func processOfThanks() projector.Projection {
 	return projector.NewProcess(projector.Process[int]{
 		Name: "thanks", Version: 1, Types: []string{"mailed"},
-		Key:  func(e journal.Event) (string, error) { return e.CampaignID, nil },
-		Fold: func(*int, journal.Event) error { return nil },
-		React: func(_ *int, e journal.Event) ([]projector.Do, error) {
-			m, err := journal.Decode[mailed](e)
+		Key:  func(e event.Event) (string, error) { return e.CampaignID, nil },
+		Fold: func(*int, event.Event) error { return nil },
+		React: func(_ *int, e event.Event) ([]projector.Do, error) {
+			m, err := event.Decode[mailed](e)
 			payload, _ := json.Marshal(m)
-			return []projector.Do{{Campaign: e.CampaignID, Events: []journal.Event{{Type: "greeted", Payload: payload}}}}, err
+			return []projector.Do{{Campaign: e.CampaignID, Events: []event.Event{{Type: "greeted", Payload: payload}}}}, err
 		},
 	})
 }
@@ -135,7 +136,7 @@ func TestAKeyThatDoesNotOpenMeets(t *testing.T) {
 		"an inline apply": func(t *testing.T, pool *pgxpool.Pool, catalogue *journal.Catalogue, id string) {
 			p := workerOf(t, pool, func(c *projector.Config) { c.Catalogue = catalogue }, mails(t, 1)[1:3]...)
 			drain(t, p)
-			inline := func(campaign string, e journal.Event) error {
+			inline := func(campaign string, e event.Event) error {
 				return pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
 					places, err := journal.New(catalogue).Append(t.Context(), tx, campaign, journal.Any, e)
 					if err != nil {
@@ -151,7 +152,7 @@ func TestAKeyThatDoesNotOpenMeets(t *testing.T) {
 			if err := inline("new", broken); !errors.Is(err, journal.ErrBrokenKey) {
 				t.Errorf("inline, in a campaign that has not failed: %v", err)
 			}
-			if err := inline("shop0", journal.Event{
+			if err := inline("shop0", event.Event{
 				Type: "mailed", Version: 2, Payload: []byte(`{"customer": "c", "mail": "planted-9"}`),
 			}); err != nil {
 				t.Errorf("inline, of another key: %v", err)

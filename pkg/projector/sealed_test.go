@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/pkg/projector/sqlfile"
@@ -58,7 +59,7 @@ func mailCatalogue(t *testing.T, key string) *journal.Catalogue {
 // mail appends an event of the old version if the number is odd.
 func mail(t *testing.T, pool *pgxpool.Pool, catalogue *journal.Catalogue, campaign string, n int) {
 	t.Helper()
-	e := journal.Event{Type: "mailed", Version: 2 - n%2, Payload: fmt.Appendf(nil, `{"customer": "c%d", %q: "planted-%d"}`, n,
+	e := event.Event{Type: "mailed", Version: 2 - n%2, Payload: fmt.Appendf(nil, `{"customer": "c%d", %q: "planted-%d"}`, n,
 		[]string{"mail", "address"}[n%2], n)}
 	if err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
 		_, err := journal.New(catalogue).Append(t.Context(), tx, campaign, journal.Any, e)
@@ -71,8 +72,8 @@ func mail(t *testing.T, pool *pgxpool.Pool, catalogue *journal.Catalogue, campai
 // mails is a projection of each kind.
 func mails(t *testing.T, version int) []projector.Projection {
 	t.Helper()
-	fold := func(all *[]string, e journal.Event) error {
-		m, err := journal.Decode[mailed](e)
+	fold := func(all *[]string, e event.Event) error {
+		m, err := event.Decode[mailed](e)
 		*all = append(*all, m.Mail)
 		return err
 	}
@@ -80,7 +81,7 @@ func mails(t *testing.T, version int) []projector.Projection {
 		Name: "mail_rows", Version: version,
 		Tables: `CREATE TABLE mail_rows (campaign_id text, seq bigint, mail text, PRIMARY KEY (campaign_id, seq))`,
 	})
-	projector.On(rows, "mailed", func(_ context.Context, g *projector.Group, e journal.Event, m mailed) error {
+	projector.On(rows, "mailed", func(_ context.Context, g *projector.Group, e event.Event, m mailed) error {
 		g.Queue(`INSERT INTO mail_rows VALUES ($1, $2, $3)`, e.CampaignID, e.Seq, m.Mail)
 		return nil
 	})
@@ -97,8 +98,8 @@ INSERT INTO mail_file VALUES (event.campaign_id, event.seq, event.payload->'mail
 		projector.NewDocument(projector.Document[[]string]{Name: "mail_lists", Version: version, Types: []string{"mailed"}, Fold: fold}),
 		projector.NewDocument(projector.Document[[]string]{
 			Name: "mail_keys", Version: version, Types: []string{"mailed"}, Scope: projector.ScopeJournal, Fold: fold,
-			Key: func(e journal.Event) (string, error) {
-				m, err := journal.Decode[mailed](e)
+			Key: func(e event.Event) (string, error) {
+				m, err := event.Decode[mailed](e)
 				return m.Mail, err
 			},
 		}))
@@ -176,13 +177,13 @@ func recovers(t *testing.T, pool *pgxpool.Pool, p *projector.Projector) {
 const waitsForKey = `SELECT DISTINCT concat_ws(' ', status, error_code, attempt_count) FROM tidemark.deferred`
 
 // broken puts a key into the table that does not open, as an appender can, and returns an event that names it.
-func broken(t *testing.T, pool *pgxpool.Pool, by string) (id string, e journal.Event) {
+func broken(t *testing.T, pool *pgxpool.Pool, by string) (id string, e event.Event) {
 	t.Helper()
 	id = "01a21831-0aaf-7001-9512-0e2cf06179e0"
 	exec(t, pool, fmt.Sprintf(`SELECT FROM tidemark.subject_keys(jsonb_build_array(jsonb_build_object('subject',
 		encode(sha256('eve'), 'hex'), 'id', '%s', 'wrapped', encode(sha256('garbage') || sha256('x'), 'base64'), 'wrapped_by', '%s')))`,
 		id, by))
-	return id, journal.Event{Type: "mailed", Version: 2, Payload: fmt.Appendf(nil,
+	return id, event.Event{Type: "mailed", Version: 2, Payload: fmt.Appendf(nil,
 		`{"customer": "eve", "mail": {"$sealed": "q83vq83vq83vq83vq83vq83vq83vq83vq83vq83vq83v", "key": "%s"}}`, id)}
 }
 
@@ -199,12 +200,12 @@ func TestAKeyThatDoesNotOpenIsTheFaultOfItsEventAlone(t *testing.T) {
 			mail(t, pool, catalogue, "shop1", 4)
 			byCustomer := projector.NewDocument(projector.Document[[]string]{
 				Name: "mail_customers", Version: 1, Types: []string{"mailed"}, Scope: projector.ScopeJournal,
-				Key: func(e journal.Event) (string, error) {
-					m, err := journal.Decode[mailed](e)
+				Key: func(e event.Event) (string, error) {
+					m, err := event.Decode[mailed](e)
 					return m.Customer, err
 				},
-				Fold: func(all *[]string, e journal.Event) error {
-					m, err := journal.Decode[mailed](e)
+				Fold: func(all *[]string, e event.Event) error {
+					m, err := event.Decode[mailed](e)
 					*all = append(*all, m.Mail)
 					return err
 				},
@@ -237,7 +238,7 @@ func TestASealedFieldThatWasMovedFailsItsEventAlone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	appendEvents(t, pool, "shop0", journal.Event{Type: "mailed", Version: 2, Payload: stored.Payload})
+	appendEvents(t, pool, "shop0", event.Event{Type: "mailed", Version: 2, Payload: stored.Payload})
 	mail(t, pool, catalogue, "shop1", 6)
 	drain(t, workerOf(t, pool, func(c *projector.Config) { c.Catalogue = catalogue }, mails(t, 1)[1:]...))
 	expectText(t, pool, "failed", "mail_keys mail_lists mail_rows", `SELECT string_agg(projection, ' ' ORDER BY projection)
@@ -255,9 +256,9 @@ func TestAKeyThatFailedCatchesUpWithSealedFieldsOpen(t *testing.T) {
 	},
 		projector.NewDocument(projector.Document[[]string]{
 			Name: "mail_keys", Version: 1, Types: []string{"mailed"}, Scope: projector.ScopeJournal,
-			Key: func(e journal.Event) (string, error) { return e.CampaignID, nil },
-			Fold: func(all *[]string, e journal.Event) error {
-				m, err := journal.Decode[mailed](e)
+			Key: func(e event.Event) (string, error) { return e.CampaignID, nil },
+			Fold: func(all *[]string, e event.Event) error {
+				m, err := event.Decode[mailed](e)
 				if *all = append(*all, m.Mail); fails && m.Mail == "planted-2" {
 					err = errors.New("not yet")
 				}
@@ -287,12 +288,12 @@ func TestAProcessAndAnInlineApplySealAndOpen(t *testing.T) {
 	catalogue := mailCatalogue(t, "a")
 	process := projector.NewProcess(projector.Process[int]{
 		Name: "thanks", Version: 1, Types: []string{"mailed"},
-		Key:  func(e journal.Event) (string, error) { return e.CampaignID, nil },
-		Fold: func(*int, journal.Event) error { return nil },
-		React: func(_ *int, e journal.Event) ([]projector.Do, error) {
-			m, err := journal.Decode[mailed](e)
+		Key:  func(e event.Event) (string, error) { return e.CampaignID, nil },
+		Fold: func(*int, event.Event) error { return nil },
+		React: func(_ *int, e event.Event) ([]projector.Do, error) {
+			m, err := event.Decode[mailed](e)
 			payload, _ := json.Marshal(m)
-			return []projector.Do{{Campaign: e.CampaignID, Events: []journal.Event{{Type: "thanked", Payload: payload}}}}, err
+			return []projector.Do{{Campaign: e.CampaignID, Events: []event.Event{{Type: "thanked", Payload: payload}}}}, err
 		},
 	})
 	p := workerOf(t, pool, func(c *projector.Config) { c.Catalogue = catalogue }, process)
@@ -314,7 +315,7 @@ func TestAProcessAndAnInlineApplySealAndOpen(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := pgx.BeginFunc(t.Context(), inline, func(tx pgx.Tx) error {
-		places, err := journal.New(catalogue).Append(t.Context(), tx, "shop", journal.Any, journal.Event{
+		places, err := journal.New(catalogue).Append(t.Context(), tx, "shop", journal.Any, event.Event{
 			Type:    "mailed",
 			Payload: []byte(`{"customer": "c", "mail": "planted-9"}`),
 		})

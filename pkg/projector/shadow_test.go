@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tidemark-go/tidemark/internal/projector/apply"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -19,7 +20,7 @@ import (
 func shadowed() Projection {
 	h := NewHandlers(Spec{Name: "seen", Version: 1, Tables: `CREATE TABLE seen (campaign_id text, seq bigint,
 		PRIMARY KEY (campaign_id, seq))`})
-	On(h, "noted", func(_ context.Context, g *Group, e journal.Event, _ struct{}) error {
+	On(h, "noted", func(_ context.Context, g *Group, e event.Event, _ struct{}) error {
 		if e.CampaignID[len(e.CampaignID)-1] == '3' && e.Seq == 3 {
 			g.Queue(`SELECT 1/0`)
 		}
@@ -52,7 +53,7 @@ func footprint(t *testing.T, pool *pgxpool.Pool) (all []string) {
 
 func noteIn(t *testing.T, pool *pgxpool.Pool, campaign string, n int) {
 	t.Helper()
-	events := make([]journal.Event, n)
+	events := make([]event.Event, n)
 	for i := range events {
 		events[i].Type = "noted"
 	}

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/tidemark-go/tidemark/internal/status"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/pkg/projector/sqlfile"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
@@ -56,7 +56,7 @@ func TestStatementsThatChangeUnderOneVersionAreRefused(t *testing.T) {
 		}
 		return ""
 	}
-	appendEvents(t, pool, "a", journal.Event{Type: "sold"})
+	appendEvents(t, pool, "a", event.Event{Type: "sold"})
 	drain(t, newProjector(t, pool, soldBy(t, 1, ones)))
 	drain(t, newProjector(t, pool, soldBy(t, 1, comments)))
 	if other := query[string](t, pool, `SELECT other FROM tidemark.projections`); other != "" {

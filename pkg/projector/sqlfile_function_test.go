@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"pgregory.net/rapid"
 
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/pkg/projector/sqlfile"
@@ -29,7 +30,7 @@ func TestAnSQLFileRunsAsAFunctionOfTheDatabase(t *testing.T) {
 			t.Fatal(err)
 		}
 		replaceFunction(t, pool, `INSERT INTO sums VALUES ('the function was called', tidemark_event_until[1])`)
-		appendEvents(t, pool, "c", journal.Event{Type: "added"}, journal.Event{Type: "ignored"})
+		appendEvents(t, pool, "c", event.Event{Type: "added"}, event.Event{Type: "ignored"})
 		drain(t, p)
 		if s := query[string](t, pool, `SELECT string_agg(campaign_id || ' ' || n, ', ')
 			FROM sums`); s != "the function was called 2" {
@@ -105,8 +106,8 @@ func TestAnSQLFileRunsAsAFunctionOfTheDatabase(t *testing.T) {
 			{Name: "added", Version: 2, Upcast: upcast},
 		} {
 			pool := pgtest.New(t)
-			appendEvents(t, pool, "c", added("1"), journal.Event{Type: "plus", Payload: json.RawMessage(`{"n": 5}`)},
-				journal.Event{Type: "added", Version: 2, Payload: json.RawMessage(`{"n": 7}`)})
+			appendEvents(t, pool, "c", added("1"), event.Event{Type: "plus", Payload: json.RawMessage(`{"n": 5}`)},
+				event.Event{Type: "added", Version: 2, Payload: json.RawMessage(`{"n": 7}`)})
 			catalogue, err := journal.NewCatalogue(eventType)
 			if err != nil {
 				t.Fatal(err)
@@ -269,12 +270,12 @@ func TestAnSQLFileDoesTheSameAsAFunction(t *testing.T) {
 }
 
 // anEvent draws an event. One in twenty has a payload that fails.
-func anEvent(t *rapid.T) journal.Event {
+func anEvent(t *rapid.T) event.Event {
 	text := rapid.SampledFrom([]string{"", "x", "é", "Z", "a'b\\"})
-	e := journal.Event{
+	e := event.Event{
 		Type:    rapid.SampledFrom([]string{"a", "b", "c", "it-s_odd", "unknown"}).Draw(t, "type"),
 		Version: rapid.IntRange(1, 3).Draw(t, "version"),
-		Intent: rapid.SampledFrom([]journal.Intent{"", "", "", journal.ReplayOnly, journal.AuditOnly}).Draw(t,
+		Intent: rapid.SampledFrom([]event.Intent{"", "", "", event.ReplayOnly, event.AuditOnly}).Draw(t,
 			"intent"),
 		AggregateType: text.Draw(t, "aggregate type"), AggregateID: text.Draw(t, "aggregate"), Actor: text.Draw(t, "actor"),
 		Tags: rapid.SampledFrom([][]string{nil, {"t"}, {`a"b`, "c,d"}}).Draw(t, "tags"),
@@ -307,8 +308,8 @@ func left(t *testing.T, pool *pgxpool.Pool, name string) string {
 const addPayload = `INSERT INTO sums AS s VALUES (event.campaign_id, (event.payload->>'n')::int)
 	ON CONFLICT (campaign_id) DO UPDATE SET n = s.n + excluded.n;`
 
-func added(n string) journal.Event {
-	return journal.Event{Type: "added", Payload: json.RawMessage(`{"n": ` + n + `, "old": ` + n + `}`)}
+func added(n string) event.Event {
+	return event.Event{Type: "added", Payload: json.RawMessage(`{"n": ` + n + `, "old": ` + n + `}`)}
 }
 
 // countingIsolations returns a projector and a function that counts its failed groups.

@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/pkg/projector/sqlfile"
@@ -29,15 +30,15 @@ func TestAnSQLFileAppliesItsStatementsInOrder(t *testing.T) {
 	for i := range 20 {
 		campaign := fmt.Sprint("c", i)
 		appendEvents(t, pool, campaign,
-			journal.Event{
+			event.Event{
 				Type: "session_started", Payload: json.RawMessage(`{"session_id": "s1"}`), Actor: "ann",
 				Tags: []string{"weekly"},
 			},
-			journal.Event{Type: "something_else"},
-			journal.Event{Type: "session_ended", Payload: json.RawMessage(`{"session_id": "s1"}`)},
-			journal.Event{Type: "session_started", Payload: json.RawMessage(`{"session_id": "s2"}`)},
-			journal.Event{Type: "session_aborted", Payload: json.RawMessage(`{"session_id": "s2"}`)},
-			journal.Event{Type: "session_started", Payload: json.RawMessage(`{"session_id": "s3"}`)},
+			event.Event{Type: "something_else"},
+			event.Event{Type: "session_ended", Payload: json.RawMessage(`{"session_id": "s1"}`)},
+			event.Event{Type: "session_started", Payload: json.RawMessage(`{"session_id": "s2"}`)},
+			event.Event{Type: "session_aborted", Payload: json.RawMessage(`{"session_id": "s2"}`)},
+			event.Event{Type: "session_started", Payload: json.RawMessage(`{"session_id": "s3"}`)},
 		)
 	}
 	if _, err := newProjector(t, pool, projections...).Drain(t.Context()); err != nil {
@@ -76,14 +77,14 @@ INSERT INTO copies VALUES (event.campaign_id, event.seq, event.position, event.e
 		pool := pgtest.New(t)
 		workers := inMode(t, pool, mode)
 		appendEvents(t, pool, "c",
-			journal.Event{
+			event.Event{
 				Type: "filled", ID: uuid.New(), Version: 3, AggregateType: "seat", AggregateID: "7", Actor: "ann",
 				Tags:       []string{`a"b`, "c,d", "é"},
 				Payload:    json.RawMessage(`{"n": 12345678901234567890.123, "s": "\u00e9\\", "z": null}`),
 				Metadata:   json.RawMessage(`{"trace": "x"}`),
 				OccurredAt: time.Date(1999, 12, 31, 23, 59, 59, 123456000, time.UTC),
 			},
-			journal.Event{Type: "bare"},
+			event.Event{Type: "bare"},
 		)
 		drain(t, workerOf(t, workers, func(c *projector.Config) { c.NoFunctions = !functions }, projection))
 		assertNothingDeferred(t, pool)
@@ -116,8 +117,8 @@ func TestAnSQLFileThatFailsDefersItsCampaignAtTheEvent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	started := func(id string) journal.Event {
-		return journal.Event{Type: "session_started", Payload: json.RawMessage(`{"session_id": "` + id + `"}`)}
+	started := func(id string) event.Event {
+		return event.Event{Type: "session_started", Payload: json.RawMessage(`{"session_id": "` + id + `"}`)}
 	}
 	appendEvents(t, pool, "good", started("s1"))
 	appendEvents(t, pool, "bad", started("s1"), started("s2")) // two sessions started at once
@@ -148,7 +149,7 @@ func TestRegisterRefusesAnSQLFileThatDoesNotFitItsTables(t *testing.T) {
 	}
 }
 
-func appendEvents(t *testing.T, pool *pgxpool.Pool, campaign string, events ...journal.Event) {
+func appendEvents(t *testing.T, pool *pgxpool.Pool, campaign string, events ...event.Event) {
 	t.Helper()
 	err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
 		_, err := journal.Append(t.Context(), tx, campaign, journal.Any, events...)

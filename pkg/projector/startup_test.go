@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
@@ -16,7 +17,7 @@ import (
 func handling(name, tables string, types ...string) *projector.Handlers {
 	h := projector.NewHandlers(projector.Spec{Name: name, Version: 1, Tables: tables, Types: []string{"moved"}})
 	for _, t := range types {
-		projector.On(h, journal.Type[moved](t), func(context.Context, *projector.Group, journal.Event, moved) error { return nil })
+		projector.On(h, event.Type[moved](t), func(context.Context, *projector.Group, event.Event, moved) error { return nil })
 	}
 	return h
 }
@@ -31,8 +32,8 @@ func TestCheckReportsAllFaultsTogether(t *testing.T) {
 		by`, pgx.QueryExecModeSimpleProtocol); err != nil {
 		t.Fatal(err)
 	}
-	catalogue, err := journal.NewCatalogue(journal.EventType{Name: "seen", Intent: journal.AuditOnly},
-		journal.EventType{Name: "folded", Intent: journal.ReplayOnly},
+	catalogue, err := journal.NewCatalogue(journal.EventType{Name: "seen", Intent: event.AuditOnly},
+		journal.EventType{Name: "folded", Intent: event.ReplayOnly},
 		journal.EventType{Name: "renamed", Aliases: []string{"before"}})
 	if err != nil {
 		t.Fatal(err)

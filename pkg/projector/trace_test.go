@@ -13,6 +13,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
@@ -23,7 +24,7 @@ func TestAGroupIsASpanThatLinksToTheTracesThatAppendedItsEvents(t *testing.T) {
 	picky := func(*testing.T) projector.Projection {
 		h := projector.NewHandlers(projector.Spec{Name: "picky", Version: 1, Tables: `CREATE TABLE picky (campaign_id text
 			PRIMARY KEY)`})
-		projector.On(h, "moved", func(context.Context, *projector.Group, journal.Event, moved) error {
+		projector.On(h, "moved", func(context.Context, *projector.Group, event.Event, moved) error {
 			return projector.Permanent(errPassing)
 		})
 		return h
@@ -31,7 +32,7 @@ func TestAGroupIsASpanThatLinksToTheTracesThatAppendedItsEvents(t *testing.T) {
 	for _, c := range []struct {
 		name       string
 		projection func(*testing.T) projector.Projection
-		event      journal.Event
+		event      event.Event
 		failed     bool
 	}{
 		{

@@ -12,7 +12,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/pkg/projector/sqlfile"
 )
@@ -33,9 +33,9 @@ func trails(t *testing.T, version int, broken bool) []projector.Projection {
 	}
 	document := projector.NewDocument(projector.Document[map[string]int]{
 		Name: "trail_document", Version: version, Types: []string{"moved"}, OnFailure: dead,
-		Key: func(e journal.Event) (string, error) { return fmt.Sprint(e.Seq), nil },
-		Fold: func(d *map[string]int, e journal.Event) error {
-			m, err := journal.Decode[moved](e)
+		Key: func(e event.Event) (string, error) { return fmt.Sprint(e.Seq), nil },
+		Fold: func(d *map[string]int, e event.Event) error {
+			m, err := event.Decode[moved](e)
 			*d = map[string]int{"by": version * m.By}
 			return errors.Join(err, refuses(m))
 		},
@@ -44,7 +44,7 @@ func trails(t *testing.T, version int, broken bool) []projector.Projection {
 		Name: "trail_handlers", Version: version, OnFailure: dead, Tables: `CREATE TABLE trail_handlers (campaign_id text,
 			seq bigint, by bigint, PRIMARY KEY (campaign_id, seq))`,
 	})
-	projector.On(handlers, "moved", func(_ context.Context, g *projector.Group, e journal.Event, m moved) error {
+	projector.On(handlers, "moved", func(_ context.Context, g *projector.Group, e event.Event, m moved) error {
 		g.Queue(`INSERT INTO trail_handlers VALUES ($1, $2, $3)
 			ON CONFLICT (campaign_id, seq) DO NOTHING`, e.CampaignID, e.Seq, version*m.By)
 		return refuses(m)

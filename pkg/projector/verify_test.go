@@ -13,6 +13,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/projector/replay"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
@@ -142,7 +143,7 @@ func TestVerifyWhileLiveWorkGoesOnFindsNothing(t *testing.T) {
 			payload := fmt.Appendf(nil, `{"by": %d}`, i%8)
 			err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
 				_, err := journal.Append(ctx, tx, fmt.Sprintf("c%d", i%5), journal.Any,
-					journal.Event{Type: "moved", Payload: payload})
+					event.Event{Type: "moved", Payload: payload})
 				return err
 			})
 			if err != nil && ctx.Err() == nil {
@@ -175,13 +176,13 @@ func TestVerifyWhileLiveWorkGoesOnFindsNothing(t *testing.T) {
 }
 
 // fragile fails on the events for which refuse returns true.
-func fragile(refuse func(journal.Event) bool) projector.Projection {
+func fragile(refuse func(event.Event) bool) projector.Projection {
 	h := projector.NewHandlers(projector.Spec{
 		Name: "fragile", Version: 1, Tables: `CREATE TABLE fragile (campaign_id text, seq bigint,
 			PRIMARY KEY (campaign_id, seq))`,
 		OnFailure: projector.Policy{Action: projector.ActionDead},
 	})
-	projector.On(h, "moved", func(_ context.Context, g *projector.Group, e journal.Event, _ moved) error {
+	projector.On(h, "moved", func(_ context.Context, g *projector.Group, e event.Event, _ moved) error {
 		if refuse(e) {
 			return errors.New("no")
 		}
@@ -194,9 +195,9 @@ func fragile(refuse func(journal.Event) bool) projector.Projection {
 func TestVerifyKnowsWhereAPairStands(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
-	third := func(e journal.Event) bool { return e.CampaignID == "a" && e.Seq == 3 }
+	third := func(e event.Event) bool { return e.CampaignID == "a" && e.Seq == 3 }
 	broken, mended := newProjector(t, pool, fragile(third)),
-		newProjector(t, pool, fragile(func(journal.Event) bool { return false }))
+		newProjector(t, pool, fragile(func(event.Event) bool { return false }))
 	appendMoves(t, pool, "a", 1, 2, 3, 4)
 	appendMoves(t, pool, "b", 1, 2, 3, 4)
 	drain(t, broken)
@@ -222,7 +223,7 @@ func TestVerifyKnowsWhereAPairStands(t *testing.T) {
 		}
 	}
 	// This code could not have written the rows.
-	other := newProjector(t, pool, fragile(func(e journal.Event) bool { return e.CampaignID == "b" && e.Seq == 2 }))
+	other := newProjector(t, pool, fragile(func(e event.Event) bool { return e.CampaignID == "b" && e.Seq == 2 }))
 	if report, found := verified(t, other, all); report.Failed != 1 || !slices.Equal(found, []string{"failed  b"}) {
 		t.Errorf("with an event that cannot be applied: %+v, %q", report, found)
 	}
@@ -237,7 +238,7 @@ func TestVerifyLeavesLiveWorkAsItWas(t *testing.T) {
 		h := projector.NewHandlers(projector.Spec{Name: "moods", Version: 1, Tables: `
 			CREATE TYPE mood AS ENUM ('low', 'high');
 			CREATE UNLOGGED TABLE moods (id bigserial PRIMARY KEY, campaign_id text, mood mood NOT NULL, moods mood[])`})
-		projector.On(h, "moved", func(ctx context.Context, g *projector.Group, e journal.Event, m moved) error {
+		projector.On(h, "moved", func(ctx context.Context, g *projector.Group, e event.Event, m moved) error {
 			tx, err := g.Tx(ctx)
 			if err != nil {
 				return err
@@ -274,7 +275,7 @@ func TestVerifyLeavesLiveWorkAsItWas(t *testing.T) {
 		pool := pgtest.New(t)
 		h := projector.NewHandlers(projector.Spec{Name: "stubborn", Version: 1, Tables: `CREATE TABLE stubborn
 			(campaign_id text, seq bigint)`})
-		projector.On(h, "moved", func(_ context.Context, g *projector.Group, e journal.Event, _ moved) error {
+		projector.On(h, "moved", func(_ context.Context, g *projector.Group, e event.Event, _ moved) error {
 			g.Queue(`INSERT INTO tidemark_views.stubborn VALUES ($1, $2)`, e.CampaignID, e.Seq)
 			return nil
 		})
@@ -293,7 +294,7 @@ func TestVerifyLeavesLiveWorkAsItWas(t *testing.T) {
 		t.Parallel()
 		pool := pgtest.New(t)
 		h := projector.NewHandlers(projector.Spec{Name: "total", Version: 1, Tables: `CREATE TABLE total (n bigint, campaign_id boolean)`})
-		projector.On(h, "moved", func(_ context.Context, g *projector.Group, _ journal.Event, _ moved) error {
+		projector.On(h, "moved", func(_ context.Context, g *projector.Group, _ event.Event, _ moved) error {
 			g.Queue(`INSERT INTO total VALUES (1)`)
 			return nil
 		})

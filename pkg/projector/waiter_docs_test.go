@@ -10,12 +10,13 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
-func heal(ctx context.Context, pool *pgxpool.Pool, campaign string, e journal.Event) (token string, err error) {
+func heal(ctx context.Context, pool *pgxpool.Pool, campaign string, e event.Event) (token string, err error) {
 	err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
 		appended, err := journal.Append(ctx, tx, campaign, journal.Any, e)
 		if err == nil {
@@ -46,7 +47,7 @@ func TestWaitingAsInTheDocs(t *testing.T) {
 	pool := pgtest.New(t)
 	w := waiterOn(t, pool)
 	running(t, registered(t, newProjector(t, pool, counters(), ledger())))
-	token, err := heal(t.Context(), pool, "oak", journal.Event{Type: "moved", Payload: []byte(`{"by": 3}`)})
+	token, err := heal(t.Context(), pool, "oak", event.Event{Type: "moved", Payload: []byte(`{"by": 3}`)})
 	if err != nil {
 		t.Fatal(err)
 	}

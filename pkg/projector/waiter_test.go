@@ -17,6 +17,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/lease"
 	"github.com/tidemark-go/tidemark/internal/store/pause"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
@@ -45,10 +46,10 @@ func waiterOn(t *testing.T, pool *pgxpool.Pool) *projector.Waiter {
 	return w
 }
 
-func appendToken(t *testing.T, pool *pgxpool.Pool, campaign string, events ...journal.Event) string {
+func appendToken(t *testing.T, pool *pgxpool.Pool, campaign string, events ...event.Event) string {
 	t.Helper()
 	if len(events) == 0 {
-		events = []journal.Event{{Type: "moved", Payload: []byte(`{"by": 1}`)}}
+		events = []event.Event{{Type: "moved", Payload: []byte(`{"by": 1}`)}}
 	}
 	var appended []journal.Appended
 	err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) (err error) {
@@ -167,7 +168,7 @@ func TestAWaitForAFailedCampaignIsAnsweredAtOnce(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
 	w := waiterOn(t, pool)
-	list := newPicky(nil).failWith(func(_ *projector.Group, e journal.Event, _ moved) error {
+	list := newPicky(nil).failWith(func(_ *projector.Group, e event.Event, _ moved) error {
 		if e.CampaignID == "dead" && e.Seq == 2 {
 			return projector.Permanent(errors.New("no such place"))
 		}
@@ -213,7 +214,7 @@ func TestOneProjectionThatFailsEndsAWaitForSeveral(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
 	w := waiterOn(t, pool)
-	list := newPicky(nil).failWith(func(*projector.Group, journal.Event, moved) error {
+	list := newPicky(nil).failWith(func(*projector.Group, event.Event, moved) error {
 		return projector.Permanent(errors.New("no such place"))
 	})
 	drain(t, workerOf(t, pool, nil, list, counters()))
@@ -281,7 +282,7 @@ func TestAWaitForAnAppendThatWasRolledBackIsNotEndedByAnotherEvent(t *testing.T)
 	if err != nil {
 		t.Fatal(err)
 	}
-	appended, err := journal.Append(t.Context(), tx, "oak", journal.Any, journal.Event{Type: "moved", Payload: []byte(`{"by": 1}`)})
+	appended, err := journal.Append(t.Context(), tx, "oak", journal.Any, event.Event{Type: "moved", Payload: []byte(`{"by": 1}`)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -304,7 +305,7 @@ func TestEventsThatAreNotForProjectionsAreAppliedWithThoseBefore(t *testing.T) {
 	w := waiterOn(t, pool)
 	p := workerOf(t, pool, nil, counters())
 	drain(t, p)
-	audit := journal.Event{Type: "looked_at", Intent: journal.AuditOnly}
+	audit := event.Event{Type: "looked_at", Intent: event.AuditOnly}
 	waited(t, w, appendToken(t, pool, "only", audit), "counters")
 	appendToken(t, pool, "oak")
 	token := appendToken(t, pool, "oak", audit)
@@ -461,8 +462,8 @@ func TestAWaitForAProjectionAcrossCampaignsIsAboutItsPlace(t *testing.T) {
 	code := &scores{partitions: 2}
 	p := workerOf(t, pool, nil, code.projections()...)
 	drain(t, p)
-	event := func(points int) journal.Event {
-		return journal.Event{Type: "scored", Payload: fmt.Appendf(nil, `{"player": "ada", "points": %d}`, points)}
+	event := func(points int) event.Event {
+		return event.Event{Type: "scored", Payload: fmt.Appendf(nil, `{"player": "ada", "points": %d}`, points)}
 	}
 	token := appendToken(t, pool, "oak", event(1))
 	waitsOn(t, w, token, "board")

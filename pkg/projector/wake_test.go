@@ -13,6 +13,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/lease"
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
 	"github.com/tidemark-go/tidemark/internal/store/pause"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/test/support/bulk"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
@@ -111,6 +112,6 @@ func does(t *testing.T, pool *pgxpool.Pool, act func(context.Context, pgx.Tx) er
 // move appends an event in the caller's transaction.
 func move(ctx context.Context, tx pgx.Tx, campaign string, by int) error {
 	_, err := journal.Append(ctx, tx, campaign, journal.Any,
-		journal.Event{Type: "moved", Payload: fmt.Appendf(nil, `{"by": %d}`, by)})
+		event.Event{Type: "moved", Payload: fmt.Appendf(nil, `{"by": %d}`, by)})
 	return err
 }

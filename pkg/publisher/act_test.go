@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/internal/store/publications"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 	"github.com/tidemark-go/tidemark/test/support/memory"
@@ -174,7 +175,7 @@ func TestANewPairStartsWhereItIsTold(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		appended, err := journal.Append(t.Context(), tx, name, journal.Any, journal.Event{Type: "noted"})
+		appended, err := journal.Append(t.Context(), tx, name, journal.Any, event.Event{Type: "noted"})
 		if err = errors.Join(err, tx.Commit(t.Context())); err != nil {
 			t.Fatal(err)
 		}
@@ -238,7 +239,7 @@ func TestEventsArriveAsTheCatalogueSaysTheyAreToday(t *testing.T) {
 	for _, version := range []int{1, 2, 3} {
 		err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
 			_, err := journal.Append(t.Context(), tx, fmt.Sprint("c", version), journal.Any,
-				journal.Event{Type: "renamed", Version: version, Payload: []byte(`{"a": 1}`)})
+				event.Event{Type: "renamed", Version: version, Payload: []byte(`{"a": 1}`)})
 			return err
 		})
 		if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/ledger"
 	"github.com/tidemark-go/tidemark/internal/store/pages"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/publisher/internal/metrics"
 )
 
@@ -83,7 +83,7 @@ func TestTheFirstEventEndsTheIdleBackoff(t *testing.T) {
 	r, key := alone(t, sinkFunc(accepts))
 	p := claimed(r, key, 0)
 	p.wanting, p.empty, p.nextPoll = true, 9, time.Now().Add(time.Minute)
-	r.reader.cache.Add(&pages.Page{Until: 1, Events: []journal.Event{{CampaignID: "c", Seq: 1, Position: 1}}})
+	r.reader.cache.Add(&pages.Page{Until: 1, Events: []event.Event{{CampaignID: "c", Seq: 1, Position: 1}}})
 	r.reader.head = 1
 	r.dispatcher.fill(p, time.Now())
 	if p.wanting || p.empty != 0 || !p.nextPoll.IsZero() {

@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 	"github.com/tidemark-go/tidemark/test/support/memory"
@@ -47,7 +48,7 @@ func write(ctx context.Context, pool *pgxpool.Pool, writers int) *errgroup.Group
 					if random.IntN(8) == 0 {
 						campaign = "of all"
 					}
-					events := make([]journal.Event, 1+random.IntN(4))
+					events := make([]event.Event, 1+random.IntN(4))
 					for i := range events {
 						events[i].Type = []string{"noted", "told"}[random.IntN(2)]
 					}

@@ -18,6 +18,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/ledger"
 	"github.com/tidemark-go/tidemark/internal/store/pages"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
@@ -33,7 +34,7 @@ type Config struct {
 	Publishers []Publisher
 
 	Catalogue  *journal.Catalogue // aliases and upcasters; default: events as appended
-	Archive    journal.Archive    // reads archived events; default: they are an error
+	Archive    event.Archive      // reads archived events; default: they are an error
 	Logger     *slog.Logger       // default: discard
 	Registerer prometheus.Registerer
 
@@ -168,15 +169,15 @@ type Topic struct {
 // Filter selects the events that meet all of its conditions; zero: all events. A tag is "key" or
 // "key=value".
 type Filter struct {
-	EventTypes     []string         `yaml:"event_types"`     // one of these types
-	RequiredTags   []string         `yaml:"required_tags"`   // all of these; "key" also matches "key=" with any value
-	AnyOfTags      []string         `yaml:"any_of_tags"`     // one of these tags, in the same way
-	CampaignPrefix string           `yaml:"campaign_prefix"` // prefix of the campaign's id
-	Intents        []journal.Intent // one of these intents
+	EventTypes     []string       `yaml:"event_types"`     // one of these types
+	RequiredTags   []string       `yaml:"required_tags"`   // all of these; "key" also matches "key=" with any value
+	AnyOfTags      []string       `yaml:"any_of_tags"`     // one of these tags, in the same way
+	CampaignPrefix string         `yaml:"campaign_prefix"` // prefix of the campaign's id
+	Intents        []event.Intent // one of these intents
 }
 
 // Match reports whether the topic has the event.
-func (f *Filter) Match(e *journal.Event) bool {
+func (f *Filter) Match(e *event.Event) bool {
 	return (len(f.EventTypes) == 0 || slices.Contains(f.EventTypes, e.Type)) &&
 		strings.HasPrefix(e.CampaignID, f.CampaignPrefix) &&
 		(len(f.Intents) == 0 || slices.Contains(f.Intents, e.Intent)) &&
@@ -186,12 +187,12 @@ func (f *Filter) Match(e *journal.Event) bool {
 
 // has reports whether the topic gets an event. A notice of an erasure goes where one of the erased events
 // could have gone: it tells of their campaign. kinds are what it is about; none: it is not a notice.
-func (f *Filter) has(e *journal.Event, kinds []journal.Event) bool {
+func (f *Filter) has(e *event.Event, kinds []event.Event) bool {
 	if len(kinds) == 0 {
 		return f.Match(e)
 	}
 	named := slices.Contains(f.EventTypes, e.Type)
-	return slices.ContainsFunc(kinds, func(kind journal.Event) bool {
+	return slices.ContainsFunc(kinds, func(kind event.Event) bool {
 		if named {
 			kind.Type = e.Type
 		}
@@ -203,7 +204,7 @@ func (f *Filter) has(e *journal.Event, kinds []journal.Event) bool {
 func (f *Filter) tags() []string { return slices.Concat(f.RequiredTags, f.AnyOfTags) }
 
 // tagged reports whether the event has the tag, or the key with any value.
-func tagged(e *journal.Event, tag string) bool {
+func tagged(e *event.Event, tag string) bool {
 	return slices.ContainsFunc(e.Tags, func(t string) bool {
 		return t == tag || len(t) > len(tag) && t[len(tag)] == '=' && t[:len(tag)] == tag
 	})
@@ -220,7 +221,7 @@ type part struct {
 }
 
 // read reads events in their current version.
-func (p *Publisher) read(ctx context.Context, db journal.Querier, of part) (page pages.Page, err error) {
+func (p *Publisher) read(ctx context.Context, db event.Querier, of part) (page pages.Page, err error) {
 	if page.Events, err = feed.ReadRange(ctx, db, of.campaign, of.from, of.until, of.limit); err != nil {
 		return page, err
 	}

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
 // An error met while a campaign drains counts against the event only if the event caused it.
@@ -29,7 +29,7 @@ func TestACampaignThatIsBroughtBackMeetsAnOutage(t *testing.T) {
 		p := claimed(r, key, 0)
 		s := &sender{to: &p.to, trusted: func() bool { return true }}
 		c := &returning{ctx: t.Context()}
-		if r.drainer.sendRest(t.Context(), s, c, []Event{{Event: journal.Event{CampaignID: "a", Seq: 4, Position: 9}}}) ||
+		if r.drainer.sendRest(t.Context(), s, c, []Event{{Event: event.Event{CampaignID: "a", Seq: 4, Position: 9}}}) ||
 			c.blamed != test.blamed || c.down != test.down {
 			t.Errorf("%s: the event is blamed: %t, want %t; the sink counts as down: %t, want %t", name, c.blamed, test.blamed,
 				c.down, test.down)

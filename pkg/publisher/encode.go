@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tidemark-go/tidemark/internal/store/feed"
+	"github.com/tidemark-go/tidemark/internal/text"
 	"github.com/tidemark-go/tidemark/internal/tracing"
 )
 
@@ -77,7 +77,7 @@ func (n Encoder) AppendBody(b []byte, e *Event) []byte {
 	b = append(b, `{"event_id":"`...)
 	b = appendUUID(b, e)
 	b = append(b, `","campaign_id":`...)
-	b = feed.AppendString(b, e.CampaignID)
+	b = text.AppendJSON(b, e.CampaignID)
 	b = append(b, `,"version":`...)
 	b = strconv.AppendInt(b, int64(e.Version), 10)
 	b = append(b, `,"occurred_at":"`...)
@@ -86,7 +86,7 @@ func (n Encoder) AppendBody(b []byte, e *Event) []byte {
 	if e.Actor == "" {
 		b = append(b, `null`...)
 	} else {
-		b = feed.AppendString(b, e.Actor)
+		b = text.AppendJSON(b, e.Actor)
 	}
 	b = append(b, `,"data":`...)
 	b = appendPayload(b, e)

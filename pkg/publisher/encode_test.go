@@ -9,12 +9,12 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
 func placed() *publisher.Event {
-	return &publisher.Event{Topic: "orders", Event: journal.Event{
+	return &publisher.Event{Topic: "orders", Event: event.Event{
 		ID: uuid.MustParse("018c5f3e-0000-7000-8000-000000000001"), Type: "order_placed", Version: 3, AggregateType: "order",
 		AggregateID: "77", Actor: `anna "q" <é>`,
 		Payload:    []byte(`{"total": 12.50}`),

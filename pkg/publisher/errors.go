@@ -8,7 +8,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/redact"
 	"github.com/tidemark-go/tidemark/internal/slice"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
 // Errors that sinks return.
@@ -114,7 +114,7 @@ func withoutValues(err error, batch []Event) error {
 	if err == nil {
 		return nil
 	}
-	about := slice.Of(batch, func(e Event) *journal.Event { return &e.Event })
+	about := slice.Of(batch, func(e Event) *event.Event { return &e.Event })
 	clean := &sinkError{error: redact.Wrap(err, about...), err: err}
 	if partly, ok := errors.AsType[*BatchError](err); ok {
 		known := map[string]error{} // by text: a sink often repeats one error for all events

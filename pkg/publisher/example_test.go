@@ -10,7 +10,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
@@ -49,11 +49,11 @@ func (s printer) Publish(_ context.Context, events []publisher.Event) error {
 func ExampleSink() {
 	var sink publisher.Sink = printer{os.Stdout, publisher.Encoder{Format: publisher.FormatRaw}}
 	err := sink.Publish(context.Background(), []publisher.Event{
-		{Topic: "orders", Event: journal.Event{
+		{Topic: "orders", Event: event.Event{
 			ID: uuid.New(), Type: "order_placed", CampaignID: "order-7", Seq: 1,
 			Payload: []byte(`{"total": 12}`),
 		}},
-		{Topic: "orders", Event: journal.Event{
+		{Topic: "orders", Event: event.Event{
 			ID: uuid.New(), Type: "order_noted", CampaignID: "order-8", Seq: 1,
 			Payload: make([]byte, 2000),
 		}},

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/tidemark-go/tidemark/internal/store/ledger"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
 func TestARelayRemembersTheLastEventsItHasSent(t *testing.T) {
@@ -26,7 +26,7 @@ func TestWhatWasSentIsRememberedWhateverBecameOfThePair(t *testing.T) {
 	r, key := alone(t, sinkFunc(accepts))
 	p := claimed(r, key, 0)
 	p.instance, r.instance, r.journals = "old", "new", 1
-	p.pending = []Event{{Event: journal.Event{Position: 1}}, {Event: journal.Event{Position: 2}}}
+	p.pending = []Event{{Event: event.Event{Position: 1}}, {Event: event.Event{Position: 2}}}
 	delete(r.pairs, key)
 	r.dispatcher.finished(p, &outcome{sent: []bool{true, false}})
 	r.drainer.returned(p, &returning{took: recent{{Position: 3}}})

@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tidemark-go/tidemark/internal/store/publications"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 	"github.com/tidemark-go/tidemark/test/support/memory"
@@ -83,7 +84,7 @@ func appendWith(t *testing.T, pool *pgxpool.Pool, campaign string, id uuid.UUID)
 	t.Helper()
 	if err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
 		_, err := journal.Append(t.Context(), tx, campaign, journal.Any,
-			journal.Event{ID: id, Type: "noted", Payload: []byte(`{}`)})
+			event.Event{ID: id, Type: "noted", Payload: []byte(`{}`)})
 		return err
 	}); err != nil {
 		t.Fatal(err)

@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 	"github.com/tidemark-go/tidemark/test/support/memory"
@@ -78,9 +79,9 @@ func appendTo(t *testing.T, pool *pgxpool.Pool, n int, campaigns ...string) {
 	t.Helper()
 	err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
 		for _, c := range campaigns {
-			events := make([]journal.Event, n)
+			events := make([]event.Event, n)
 			for i := range events {
-				events[i] = journal.Event{Type: "noted", Payload: fmt.Appendf(nil, `{"n": %d}`, i)}
+				events[i] = event.Event{Type: "noted", Payload: fmt.Appendf(nil, `{"n": %d}`, i)}
 			}
 			if _, err := journal.Append(t.Context(), tx, c, journal.Any, events...); err != nil {
 				return err

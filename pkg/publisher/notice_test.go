@@ -11,6 +11,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/pkg/erasure"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 	"github.com/tidemark-go/tidemark/test/support/memory"
@@ -29,8 +30,8 @@ func TestANoticeGoesWhereTheErasedEventsWent(t *testing.T) {
 		"no type":                {EventTypes: []string{"shipped"}},
 		"yes prefix":             {CampaignPrefix: "shop"},
 		"no prefix":              {CampaignPrefix: "bank"},
-		"yes intent":             {Intents: []journal.Intent{journal.ReplayOnly}},
-		"no intent":              {Intents: []journal.Intent{journal.AuditOnly}},
+		"yes intent":             {Intents: []event.Intent{event.ReplayOnly}},
+		"no intent":              {Intents: []event.Intent{event.AuditOnly}},
 		"yes tag":                {RequiredTags: []string{"customer=ann"}},
 		"yes key":                {AnyOfTags: []string{"color", "customer"}},
 		"yes both tags":          {RequiredTags: []string{"customer", "sku=tea"}},
@@ -47,14 +48,14 @@ func TestANoticeGoesWhereTheErasedEventsWent(t *testing.T) {
 	}
 	if err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
 		_, err := journal.AppendAll(t.Context(), tx,
-			journal.Batch{CampaignID: "shop", Events: []journal.Event{
+			journal.Batch{CampaignID: "shop", Events: []event.Event{
 				{
-					Type: "ordered", Tags: []string{"customer=ann", "sku=tea"}, Intent: journal.ReplayOnly,
+					Type: "ordered", Tags: []string{"customer=ann", "sku=tea"}, Intent: event.ReplayOnly,
 					Payload: []byte(`{"who": "ann"}`),
 				},
 				{Type: "settled", Tags: []string{"customer=ann"}, Payload: []byte(`{"who": "ann"}`)},
 			}},
-			journal.Batch{CampaignID: "bank", Events: []journal.Event{{Type: "ordered", Tags: []string{"customer=bob", "sku=milk"}}}},
+			journal.Batch{CampaignID: "bank", Events: []event.Event{{Type: "ordered", Tags: []string{"customer=bob", "sku=milk"}}}},
 		)
 		return err
 	}); err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/internal/store/pages"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -49,7 +50,7 @@ func TestAnEventThatTakesLongerThanTheTimeLimitIsPublished(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
 	if err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-		noted := journal.Event{Type: "noted"}
+		noted := event.Event{Type: "noted"}
 		_, err := journal.Append(t.Context(), tx, "a", journal.Any, noted, noted, noted, noted)
 		return err
 	}); err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/store/ledger"
 	"github.com/tidemark-go/tidemark/internal/store/pages"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/publisher/internal/listener"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
@@ -41,7 +42,7 @@ func TestWhatIsAppendedBeforeTheWaitIsKnownIsSeen(t *testing.T) {
 	cfg.ConnConfig.Tracer = before{"tidemark.wait_for_work", func() {
 		appended++
 		err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-			_, err := journal.Append(t.Context(), tx, "a", journal.Any, journal.Event{Type: "noted"})
+			_, err := journal.Append(t.Context(), tx, "a", journal.Any, event.Event{Type: "noted"})
 			return err
 		})
 		if err != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/ledger"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
@@ -71,7 +72,7 @@ func (f *Filter) takes(catalogue *journal.Catalogue) ledger.Takes {
 }
 
 // resolve returns the position after which a new pair starts.
-func (s Start) resolve(ctx context.Context, db journal.Querier) (int64, error) {
+func (s Start) resolve(ctx context.Context, db event.Querier) (int64, error) {
 	switch {
 	case s.End:
 		return feed.Floor(ctx, db)

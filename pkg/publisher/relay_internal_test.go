@@ -11,6 +11,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/ledger"
 	"github.com/tidemark-go/tidemark/internal/store/pages"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -98,7 +99,7 @@ func TestPagesAreReadInAdvanceOnceHoweverShortMemoryIs(t *testing.T) {
 	for range count {
 		if err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
 			_, err := journal.Append(t.Context(), tx, "a", journal.Any,
-				slices.Repeat([]journal.Event{{Type: "noted"}}, events)...)
+				slices.Repeat([]event.Event{{Type: "noted"}}, events)...)
 			return err
 		}); err != nil {
 			t.Fatal(err)

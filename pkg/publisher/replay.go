@@ -9,6 +9,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/redact"
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/publisher/internal/pace"
 )
@@ -79,7 +80,7 @@ func Replay(ctx context.Context, db publications.DB, r ReplayRequest, act public
 
 // each reads the slice and calls do with each batch of the topic's events.
 func (r *ReplayRequest) each(
-	ctx context.Context, db journal.Querier, floor int64, done *Replayed, do func([]Event) error,
+	ctx context.Context, db event.Querier, floor int64, done *Replayed, do func([]Event) error,
 ) error {
 	for {
 		of := part{r.Topic.Name, &r.Topic.Filter, r.Catalogue, r.CampaignID, done.Through + 1, floor, r.To.BatchSize}
@@ -88,7 +89,7 @@ func (r *ReplayRequest) each(
 			return err
 		}
 		events := page.Events
-		if beyond := slices.IndexFunc(events, func(e journal.Event) bool {
+		if beyond := slices.IndexFunc(events, func(e event.Event) bool {
 			return r.Until > 0 && e.Seq > r.Until
 		}); beyond >= 0 {
 			events = events[:beyond]

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/tidemark-go/tidemark/internal/store/publications"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
 // order is a sink that records the seqs it gets and the campaigns it gets in two batches at once.
@@ -74,7 +74,7 @@ func shuffled(campaigns, each int) (events []Event) {
 			c = (c + 1) % campaigns
 		}
 		next[c]++
-		events = append(events, Event{Event: journal.Event{
+		events = append(events, Event{Event: event.Event{
 			CampaignID: fmt.Sprint(c), Seq: next[c],
 			Position: int64(len(events) + 1),
 		}})
@@ -155,7 +155,7 @@ func TestABatchLeavesOutWhatIsWithAnotherLane(t *testing.T) {
 	}
 	r := &round{sender: &sender{to: &to}}
 	for i, c := range []string{"a", "b", "a", "c", "a", "c", "c"} {
-		r.events = append(r.events, Event{Event: journal.Event{CampaignID: c, Position: int64(i)}})
+		r.events = append(r.events, Event{Event: event.Event{CampaignID: c, Position: int64(i)}})
 	}
 	r.begin()
 	positions := func(b share) (at []int64) {

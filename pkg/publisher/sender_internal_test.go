@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
 // sinkFunc is a sink without a Healthy method.
@@ -26,7 +26,7 @@ func sent(t *testing.T, campaigns int, sink sinkFunc) *outcome {
 	}
 	var events []Event
 	for i := range campaigns {
-		events = append(events, Event{Event: journal.Event{CampaignID: fmt.Sprint(i), Seq: 1, Position: int64(i + 1)}})
+		events = append(events, Event{Event: event.Event{CampaignID: fmt.Sprint(i), Seq: 1, Position: int64(i + 1)}})
 	}
 	s := &sender{to: &to, probe: true, trusted: func() bool { return true }}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -119,8 +119,8 @@ func TestASinkThatIsDownIsTriedAFewTimesOnly(t *testing.T) {
 	s := &sender{to: &to, probe: true, trusted: func() bool { return true }}
 	calls = 0
 	o := s.send(t.Context(), []Event{
-		{Event: journal.Event{CampaignID: "a", Seq: 1, Position: 1}},
-		{Event: journal.Event{CampaignID: "b", Seq: 1, Position: 2}},
+		{Event: event.Event{CampaignID: "a", Seq: 1, Position: 1}},
+		{Event: event.Event{CampaignID: "b", Seq: 1, Position: 2}},
 	})
 	if calls != 1 || len(o.refused) > 0 || !errors.Is(o.broken, down) {
 		t.Errorf("one that says it is down was called %d times, %d events were refused: %v", calls, len(o.refused), o.broken)

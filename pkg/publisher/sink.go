@@ -5,13 +5,13 @@ import (
 	"log/slog"
 	"net/url"
 
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
 // Event is a journal event on its way to a sink. Its ID, CampaignID, Seq and Position are the same
 // whenever it is sent again.
 type Event struct {
-	journal.Event
+	event.Event
 	Topic string // under which it is published
 
 	fault error // the catalogue cannot bring it to its current version: it is refused without calling the sink

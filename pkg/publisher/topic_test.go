@@ -3,15 +3,15 @@ package publisher_test
 import (
 	"testing"
 
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
 func TestATopicHasTheEventsThatMeetAllItsConditions(t *testing.T) {
 	t.Parallel()
-	e := &journal.Event{
+	e := &event.Event{
 		Type: "paid", CampaignID: "shop-7", Tags: []string{"eu", "customer=7", "channel=web"},
-		Intent: journal.AuditOnly,
+		Intent: event.AuditOnly,
 	}
 	for _, test := range []struct {
 		name   string
@@ -24,8 +24,8 @@ func TestATopicHasTheEventsThatMeetAllItsConditions(t *testing.T) {
 		{"prefix", publisher.Filter{CampaignPrefix: "shop-"}, true},
 		{"other prefix", publisher.Filter{CampaignPrefix: "shop-8"}, false},
 		{"a prefix of what comes later", publisher.Filter{CampaignPrefix: "hop-"}, false},
-		{"intent", publisher.Filter{Intents: []journal.Intent{journal.AuditOnly}}, true},
-		{"other intent", publisher.Filter{Intents: []journal.Intent{journal.ReplayOnly}}, false},
+		{"intent", publisher.Filter{Intents: []event.Intent{event.AuditOnly}}, true},
+		{"other intent", publisher.Filter{Intents: []event.Intent{event.ReplayOnly}}, false},
 		{"required, by key and by value", publisher.Filter{RequiredTags: []string{"eu", "customer", "channel=web"}}, true},
 		{"required, one missing", publisher.Filter{RequiredTags: []string{"eu", "us"}}, false},
 		{"required, another value", publisher.Filter{RequiredTags: []string{"customer=8"}}, false},

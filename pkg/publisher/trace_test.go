@@ -14,6 +14,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 	"github.com/tidemark-go/tidemark/test/support/memory"
@@ -37,7 +38,7 @@ func TestABatchIsASpanThatLinksToTheTracesThatAppendedItsEvents(t *testing.T) {
 	ctx, appending := provider.Tracer("application").Start(t.Context(), "append")
 	err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
 		_, err := journal.Append(ctx, tx, "c", journal.Any,
-			journal.WithTrace(ctx, journal.Event{Type: "noted"}, journal.Event{Type: "noted"})...)
+			journal.WithTrace(ctx, event.Event{Type: "noted"}, event.Event{Type: "noted"})...)
 		return err
 	})
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
@@ -55,7 +56,7 @@ func sessions() projector.Projection {
 		Name: "sessions", Version: 1,
 		Tables: "CREATE TABLE sessions (campaign_id text PRIMARY KEY, name text NOT NULL)",
 	})
-	projector.On(handlers, "session_opened", func(_ context.Context, g *projector.Group, e journal.Event, p opened) error {
+	projector.On(handlers, "session_opened", func(_ context.Context, g *projector.Group, e event.Event, p opened) error {
 		g.Queue("INSERT INTO sessions VALUES ($1, $2)", e.CampaignID, p.Name)
 		return nil
 	})
@@ -84,7 +85,7 @@ func TestAProgramOfOnesOwnHasAllThatTheStockWorkerHas(t *testing.T) {
 	go func() { done <- w.Run(ctx) }()
 	err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
 		_, err := journal.Append(ctx, tx, "table-7", journal.Any,
-			journal.Event{Type: "session_opened", Payload: []byte(`{"name":"Ann"}`)})
+			event.Event{Type: "session_opened", Payload: []byte(`{"name":"Ann"}`)})
 		return err
 	})
 	if err != nil {

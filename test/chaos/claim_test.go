@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/tidemark-go/tidemark/internal/projector/kind"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 	"github.com/tidemark-go/tidemark/test/support/tally"
@@ -76,7 +76,7 @@ func TestAnApplyThatTakesLongerThanALeaseLivesIsNotTakenOver(t *testing.T) {
 func leasedWhileApplied(t *testing.T, ttl time.Duration) (n int) {
 	t.Helper()
 	pool := pgtest.New(t)
-	slow := func(ctx context.Context, g *projector.Group, e journal.Event) error {
+	slow := func(ctx context.Context, g *projector.Group, e event.Event) error {
 		if e.CampaignID != "slow" || e.Seq > 1 {
 			return nil
 		}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 	"github.com/tidemark-go/tidemark/test/support/tally"
@@ -25,7 +26,7 @@ func TestAThousandCampaignsEqualTheFoldOfTheJournal(t *testing.T) {
 		for i := from; i < to; i++ {
 			batches = append(batches, journal.Batch{
 				CampaignID: fmt.Sprintf("campaign-%d", i),
-				Events:     []journal.Event{tally.Event(int64(i))},
+				Events:     []event.Event{tally.Event(int64(i))},
 			})
 		}
 		tally.AppendAll(t, pool, batches...)

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/internal/projector/kind"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
@@ -30,18 +31,18 @@ type question struct {
 func questions() projector.Projection {
 	return projector.NewProcess(projector.Process[[]string]{
 		Name: "questions", Version: 1, Types: []string{"asked", "answered", "closed", "late"},
-		Key: func(e journal.Event) (string, error) {
-			q, err := journal.Decode[question](e)
+		Key: func(e event.Event) (string, error) {
+			q, err := event.Decode[question](e)
 			return q.Campaign, err
 		},
-		Fold: func(seen *[]string, e journal.Event) error {
+		Fold: func(seen *[]string, e event.Event) error {
 			*seen = append(*seen, e.Type)
 			return nil
 		},
-		React: func(_ *[]string, e journal.Event) ([]projector.Do, error) {
-			q, err := journal.Decode[question](e)
-			then := func(eventType string) []journal.Event {
-				return []journal.Event{{Type: eventType, Payload: e.Payload}}
+		React: func(_ *[]string, e event.Event) ([]projector.Do, error) {
+			q, err := event.Decode[question](e)
+			then := func(eventType string) []event.Event {
+				return []event.Event{{Type: eventType, Payload: e.Payload}}
 			}
 			switch e.Type {
 			case "asked":
@@ -67,7 +68,7 @@ func ask(t *testing.T, pool *pgxpool.Pool, first, last int) {
 			t.Fatal(err)
 		}
 		tally.AppendAll(t, pool, journal.Batch{
-			CampaignID: q.Campaign, Events: []journal.Event{{Type: "asked", Payload: payload}},
+			CampaignID: q.Campaign, Events: []event.Event{{Type: "asked", Payload: payload}},
 		})
 	}
 }

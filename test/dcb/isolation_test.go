@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tidemark-go/tidemark/internal/store/feed"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
@@ -29,14 +30,14 @@ func TestASnapshotThatMissesACommitDecidesNothing(t *testing.T) {
 	t.Parallel()
 	pool := open(t, 6)
 	for _, level := range []pgx.TxIsoLevel{pgx.RepeatableRead, pgx.Serializable} {
-		for name, query := range map[string]journal.Query{
-			"tag": journal.Tagged([]string{"x"}), "tag and type": journal.Tagged([]string{"x"}, "opened"),
-			"type": journal.Types("opened"), "everything": {},
+		for name, query := range map[string]event.Query{
+			"tag": event.Tagged([]string{"x"}), "tag and type": event.Tagged([]string{"x"}, "opened"),
+			"type": event.Types("opened"), "everything": {},
 		} {
 			for _, known := range []bool{true, false} { // the condition knows all earlier events
 				mark := fmt.Sprintf("%s, %s, %v", level, name, known)
 				if !known { // otherwise events of earlier rounds are a visible conflict
-					query = journal.Tagged([]string{mark})
+					query = event.Tagged([]string{mark})
 				}
 				floor, err := feed.Floor(t.Context(), pool)
 				if err != nil {
@@ -48,8 +49,8 @@ func TestASnapshotThatMissesACommitDecidesNothing(t *testing.T) {
 				}
 				tx := begin(t, pool, level)
 				snapshot(t, tx)
-				written(t, pool, event("a", "opened", "x", mark))
-				_, err = journal.AppendIf(t.Context(), tx, []journal.Event{event("b", "decided", "z")}, condition)
+				written(t, pool, newEvent("a", "opened", "x", mark))
+				_, err = journal.AppendIf(t.Context(), tx, []event.Event{newEvent("b", "decided", "z")}, condition)
 				if !errors.Is(err, journal.ErrStaleSnapshot) {
 					t.Errorf("%s, %s, known %v: got %v", level, name, known, err)
 				}
@@ -66,12 +67,12 @@ func TestASnapshotThatMissesNothingDecides(t *testing.T) {
 	pool := open(t, 6)
 	for _, level := range []pgx.TxIsoLevel{pgx.RepeatableRead, pgx.Serializable} {
 		gap := begin(t, pool, pgx.ReadCommitted)
-		write(t, gap, event("gap", "opened", "x"))
+		write(t, gap, newEvent("gap", "opened", "x"))
 		if err := gap.Rollback(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		written(t, pool, event("a", "noted", "y"))
-		_, condition, err := journal.Decide(t.Context(), pool, journal.Tagged([]string{"x"}), positions)
+		written(t, pool, newEvent("a", "noted", "y"))
+		_, condition, err := journal.Decide(t.Context(), pool, event.Tagged([]string{"x"}), positions)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -81,7 +82,7 @@ func TestASnapshotThatMissesNothingDecides(t *testing.T) {
 		if _, err := pool.Exec(t.Context(), "CREATE TABLE foreign_"+string(level[:6])+" (n int)"); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := journal.AppendIf(t.Context(), tx, []journal.Event{event("b", "decided", "z")}, condition); err != nil {
+		if _, err := journal.AppendIf(t.Context(), tx, []event.Event{newEvent("b", "decided", "z")}, condition); err != nil {
 			t.Errorf("%s: %v", level, err)
 		}
 		commit(t, tx)
@@ -89,8 +90,8 @@ func TestASnapshotThatMissesNothingDecides(t *testing.T) {
 		// commit meanwhile, so it may take several attempts.
 		err = journal.Retry{Attempts: 200, Most: 50 * time.Millisecond}.Do(t.Context(), func(ctx context.Context) error {
 			return pgx.BeginTxFunc(ctx, pool, pgx.TxOptions{IsoLevel: level}, func(tx pgx.Tx) error {
-				_, err := journal.AppendIf(ctx, tx, []journal.Event{event("b", "decided", "z")},
-					journal.Condition{FailIfMatch: journal.Tagged([]string{"never"})})
+				_, err := journal.AppendIf(ctx, tx, []event.Event{newEvent("b", "decided", "z")},
+					journal.Condition{FailIfMatch: event.Tagged([]string{"never"})})
 				return err
 			})
 		})
@@ -113,8 +114,8 @@ func TestOneOfManyGetsTheName(t *testing.T) {
 			g.Go(func() error {
 				err := journal.Retry{Attempts: 200, Most: 50 * time.Millisecond}.Do(t.Context(), func(ctx context.Context) error {
 					return pgx.BeginTxFunc(ctx, pool, pgx.TxOptions{IsoLevel: levels[n%3]}, func(tx pgx.Tx) error {
-						_, err := journal.AppendIf(ctx, tx, []journal.Event{event(string(rune('a'+n)), "taken", name)},
-							journal.Condition{FailIfMatch: journal.Tagged([]string{name}, "taken")})
+						_, err := journal.AppendIf(ctx, tx, []event.Event{newEvent(string(rune('a'+n)), "taken", name)},
+							journal.Condition{FailIfMatch: event.Tagged([]string{name}, "taken")})
 						if errors.Is(err, journal.ErrConditionFailed) {
 							return errTaken
 						}

@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -38,13 +39,13 @@ func client(url string, out io.Writer) error {
 	defer pool.Close()
 	if os.Getenv(halfwayEnv) != "" {
 		return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-			_, condition, err := journal.Decide(ctx, tx, journal.Tagged([]string{"counter"}), valueOf)
+			_, condition, err := journal.Decide(ctx, tx, event.Tagged([]string{"counter"}), valueOf)
 			if err != nil {
 				return err
 			}
-			if _, err := journal.AppendIf(ctx, tx, []journal.Event{
-				event("halfway", "counted", "counter"),
-				event("halfway twice", "counted", "counter"),
+			if _, err := journal.AppendIf(ctx, tx, []event.Event{
+				newEvent("halfway", "counted", "counter"),
+				newEvent("halfway twice", "counted", "counter"),
 			}, condition); err != nil {
 				return err
 			}
@@ -113,8 +114,8 @@ func TestAClientKilledBeforeItsCommitLeavesNothing(t *testing.T) {
 	t.Parallel()
 	pool := open(t, 2)
 	killed(t, pool.Config().ConnString(), 1, halfwayEnv+"=1")
-	if err := appendIf(t.Context(), pool, journal.Condition{FailIfMatch: journal.Tagged([]string{"counter"})},
-		event("a", "counted", "counter")); err != nil {
+	if err := appendIf(t.Context(), pool, journal.Condition{FailIfMatch: event.Tagged([]string{"counter"})},
+		newEvent("a", "counted", "counter")); err != nil {
 		t.Error(err)
 	}
 }

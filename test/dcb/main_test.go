@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -51,8 +52,8 @@ func open(t *testing.T, connections int32) *pgxpool.Pool {
 	return pool
 }
 
-func event(campaign, eventType string, tags ...string) journal.Event {
-	return journal.Event{CampaignID: campaign, Type: eventType, Tags: tags}
+func newEvent(campaign, eventType string, tags ...string) event.Event {
+	return event.Event{CampaignID: campaign, Type: eventType, Tags: tags}
 }
 
 // begin opens a transaction, which is rolled back at the end of the test if it is still open.
@@ -74,7 +75,7 @@ func commit(t *testing.T, tx pgx.Tx) {
 }
 
 // write appends without a condition.
-func write(t *testing.T, tx pgx.Tx, events ...journal.Event) []journal.Appended {
+func write(t *testing.T, tx pgx.Tx, events ...event.Event) []journal.Appended {
 	t.Helper()
 	var places []journal.Appended
 	for _, e := range events {
@@ -88,7 +89,7 @@ func write(t *testing.T, tx pgx.Tx, events ...journal.Event) []journal.Appended 
 }
 
 // written appends without a condition and commits.
-func written(t *testing.T, pool *pgxpool.Pool, events ...journal.Event) []journal.Appended {
+func written(t *testing.T, pool *pgxpool.Pool, events ...event.Event) []journal.Appended {
 	t.Helper()
 	tx := begin(t, pool, pgx.ReadCommitted)
 	places := write(t, tx, events...)
@@ -97,7 +98,7 @@ func written(t *testing.T, pool *pgxpool.Pool, events ...journal.Event) []journa
 }
 
 // appendIf appends in a transaction of its own.
-func appendIf(ctx context.Context, pool *pgxpool.Pool, condition journal.Condition, events ...journal.Event) error {
+func appendIf(ctx context.Context, pool *pgxpool.Pool, condition journal.Condition, events ...event.Event) error {
 	return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
 		_, err := journal.AppendIf(ctx, tx, events, condition)
 		return err
@@ -107,7 +108,7 @@ func appendIf(ctx context.Context, pool *pgxpool.Pool, condition journal.Conditi
 // blocked starts an append on a condition and returns once the append waits for a lock. result
 // returns its outcome.
 func blocked(
-	t *testing.T, pool *pgxpool.Pool, condition journal.Condition, events ...journal.Event,
+	t *testing.T, pool *pgxpool.Pool, condition journal.Condition, events ...event.Event,
 ) (result func() error) {
 	t.Helper()
 	done := make(chan error, 1)
@@ -134,7 +135,7 @@ func blocked(
 }
 
 // positions folds events into a list of their positions.
-func positions(seen *[]int64, e journal.Event) error {
+func positions(seen *[]int64, e event.Event) error {
 	*seen = append(*seen, e.Position)
 	return nil
 }

@@ -11,12 +11,13 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/test/support/boundary"
 )
 
-func valueOf(value *int, e journal.Event) error {
-	stored, err := journal.Decode[struct{ Value int }](e)
+func valueOf(value *int, e event.Event) error {
+	stored, err := event.Decode[struct{ Value int }](e)
 	*value = stored.Value
 	return err
 }
@@ -84,15 +85,15 @@ var errRead = errors.New("the read failed")
 // countUp appends the next number twice, to two campaigns.
 func countUp(ctx context.Context, pool *pgxpool.Pool, campaign string) ([]journal.Appended, error) {
 	return journal.Retry{Attempts: 1000, Most: 50 * time.Millisecond}.AppendIf(ctx, pool, nil,
-		func(ctx context.Context, db journal.Querier) ([]journal.Event, journal.Condition, error) {
-			value, condition, err := journal.Decide(ctx, db, journal.Tagged([]string{"counter"}), valueOf)
+		func(ctx context.Context, db event.Querier) ([]event.Event, journal.Condition, error) {
+			value, condition, err := journal.Decide(ctx, db, event.Tagged([]string{"counter"}), valueOf)
 			if err != nil {
 				return nil, condition, fmt.Errorf("%w: %w", errRead, err)
 			}
 			payload, err := json.Marshal(map[string]int{"Value": value + 1})
-			one := journal.Event{CampaignID: campaign, Type: "counted", Tags: []string{"counter"}, Payload: payload}
+			one := event.Event{CampaignID: campaign, Type: "counted", Tags: []string{"counter"}, Payload: payload}
 			other := one
 			other.CampaignID += " twice"
-			return []journal.Event{one, other}, condition, err
+			return []event.Event{one, other}, condition, err
 		})
 }

@@ -26,7 +26,7 @@ func TestARegisterOfConditionsIsLinearizable(t *testing.T) {
 	t.Parallel()
 	pool := open(t, 8)
 	slow := begin(t, pool, pgx.ReadCommitted) // another, slow append to the same tag
-	write(t, slow, event("slow", "noted", "all"))
+	write(t, slow, newEvent("slow", "noted", "all"))
 	boundary.Register(t, boundary.Journal{Pool: pool}, nil)
 	commit(t, slow)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/internal/store/feed"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
@@ -28,18 +29,18 @@ func TestAConditionWaitsForWhatItCannotSeeYet(t *testing.T) {
 	t.Parallel()
 	pool := open(t, 6)
 	for name, c := range map[string]struct {
-		event journal.Event
-		query journal.Query
+		event event.Event
+		query event.Query
 	}{
-		"tag":                  {event("a", "opened", "x", "y"), journal.Tagged([]string{"x"})},
-		"tag and type":         {event("a", "opened", "x", "y"), journal.Tagged([]string{"x"}, "closed", "opened")},
-		"two tags":             {event("a", "opened", "x", "y"), journal.Tagged([]string{"y", "x"}, "opened")},
-		"type":                 {event("a", "opened", "x", "y"), journal.Types("opened")},
-		"type of no tags":      {event("a", "opened"), journal.Types("closed", "opened")},
-		"everything":           {event("a", "opened", "x"), journal.Query{}},
-		"everything, no tags":  {event("a", "opened"), journal.Query{}},
-		"the second of two":    {event("a", "opened", "x"), journal.Types("lost").Or(journal.Tagged([]string{"x"}))},
-		"conditions in flight": {event("a", "opened", "x"), journal.Tagged([]string{"x"})},
+		"tag":                  {newEvent("a", "opened", "x", "y"), event.Tagged([]string{"x"})},
+		"tag and type":         {newEvent("a", "opened", "x", "y"), event.Tagged([]string{"x"}, "closed", "opened")},
+		"two tags":             {newEvent("a", "opened", "x", "y"), event.Tagged([]string{"y", "x"}, "opened")},
+		"type":                 {newEvent("a", "opened", "x", "y"), event.Types("opened")},
+		"type of no tags":      {newEvent("a", "opened"), event.Types("closed", "opened")},
+		"everything":           {newEvent("a", "opened", "x"), event.Query{}},
+		"everything, no tags":  {newEvent("a", "opened"), event.Query{}},
+		"the second of two":    {newEvent("a", "opened", "x"), event.Types("lost").Or(event.Tagged([]string{"x"}))},
+		"conditions in flight": {newEvent("a", "opened", "x"), event.Tagged([]string{"x"})},
 	} {
 		condition := journal.Condition{FailIfMatch: c.query}
 		floor, err := feed.Floor(t.Context(), pool)
@@ -50,7 +51,7 @@ func TestAConditionWaitsForWhatItCannotSeeYet(t *testing.T) {
 		first := begin(t, pool, pgx.ReadCommitted)
 		var place journal.Appended
 		if name == "conditions in flight" {
-			places, err := journal.AppendIf(t.Context(), first, []journal.Event{c.event}, condition)
+			places, err := journal.AppendIf(t.Context(), first, []event.Event{c.event}, condition)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -58,7 +59,7 @@ func TestAConditionWaitsForWhatItCannotSeeYet(t *testing.T) {
 		} else {
 			place = write(t, first, c.event)[0]
 		}
-		result := blocked(t, pool, condition, event("b", "decided", "z"))
+		result := blocked(t, pool, condition, newEvent("b", "decided", "z"))
 		commit(t, first)
 		t.Run(name, func(t *testing.T) { conflict(t, result(), place) })
 	}
@@ -69,14 +70,14 @@ func TestWritersWaitForADecisionInFlight(t *testing.T) {
 	t.Parallel()
 	pool := open(t, 6)
 	deciding := begin(t, pool, pgx.ReadCommitted)
-	decided, err := journal.AppendIf(t.Context(), deciding, []journal.Event{event("a", "opened", "z")},
-		journal.Condition{FailIfMatch: journal.Tagged([]string{"x"}, "closed")})
+	decided, err := journal.AppendIf(t.Context(), deciding, []event.Event{newEvent("a", "opened", "z")},
+		journal.Condition{FailIfMatch: event.Tagged([]string{"x"}, "closed")})
 	if err != nil {
 		t.Fatal(err)
 	}
 	// Events that the condition does not select.
-	written(t, pool, event("b", "opened", "x"), event("b", "closed", "y"), event("b", "closed"))
-	result := blocked(t, pool, journal.Condition{FailIfMatch: journal.Types("never")}, event("c", "closed", "x"))
+	written(t, pool, newEvent("b", "opened", "x"), newEvent("b", "closed", "y"), newEvent("b", "closed"))
+	result := blocked(t, pool, journal.Condition{FailIfMatch: event.Types("never")}, newEvent("c", "closed", "x"))
 	commit(t, deciding)
 	if err := result(); err != nil {
 		t.Fatal(err)
@@ -92,9 +93,9 @@ func TestWritersWaitForADecisionInFlight(t *testing.T) {
 func TestOverlappingQueriesMeet(t *testing.T) {
 	t.Parallel()
 	pool := open(t, 6)
-	queries := []journal.Query{
-		journal.Tagged([]string{"x"}), journal.Tagged([]string{"y"}, "opened"), journal.Tagged([]string{"x", "y"}),
-		journal.Tagged([]string{"y", "x"}, "opened", "closed"), journal.Types("opened"),
+	queries := []event.Query{
+		event.Tagged([]string{"x"}), event.Tagged([]string{"y"}, "opened"), event.Tagged([]string{"x", "y"}),
+		event.Tagged([]string{"y", "x"}, "opened", "closed"), event.Types("opened"),
 		{},
 	}
 	for i, one := range queries {
@@ -104,12 +105,12 @@ func TestOverlappingQueriesMeet(t *testing.T) {
 				t.Fatal(err)
 			}
 			first := begin(t, pool, pgx.ReadCommitted)
-			places, err := journal.AppendIf(t.Context(), first, []journal.Event{event(fmt.Sprint(i, j), "opened", "x", "y")},
+			places, err := journal.AppendIf(t.Context(), first, []event.Event{newEvent(fmt.Sprint(i, j), "opened", "x", "y")},
 				journal.Condition{FailIfMatch: one, After: floor})
 			if err != nil {
 				t.Fatal(err)
 			}
-			result := blocked(t, pool, journal.Condition{FailIfMatch: other, After: floor}, event("other", "opened", "x", "y"))
+			result := blocked(t, pool, journal.Condition{FailIfMatch: other, After: floor}, newEvent("other", "opened", "x", "y"))
 			commit(t, first)
 			conflict(t, result(), places[0])
 		}
@@ -120,10 +121,10 @@ func TestOverlappingQueriesMeet(t *testing.T) {
 func TestADecisionDoesNotPassALowerPositionInFlight(t *testing.T) {
 	t.Parallel()
 	pool := open(t, 6)
-	query := journal.Tagged([]string{"x"})
+	query := event.Tagged([]string{"x"})
 	slow := begin(t, pool, pgx.ReadCommitted)
-	lower := write(t, slow, event("a", "opened", "x"))[0]
-	higher := written(t, pool, event("b", "opened", "x"))[0]
+	lower := write(t, slow, newEvent("a", "opened", "x"))[0]
+	higher := written(t, pool, newEvent("b", "opened", "x"))[0]
 
 	if events, err := journal.Read(t.Context(), pool, query, 0, 10); err != nil || len(events) != 0 {
 		t.Errorf("read %d events, %v: there is one below in flight", len(events), err)
@@ -132,20 +133,20 @@ func TestADecisionDoesNotPassALowerPositionInFlight(t *testing.T) {
 	if err != nil || len(seen) != 1 || seen[0] != higher.Position || condition.After >= lower.Position {
 		t.Errorf("decided by %v after %d, %v", seen, condition.After, err)
 	}
-	unrelated, other, err := journal.Decide(t.Context(), pool, journal.Types("closed"), positions)
+	unrelated, other, err := journal.Decide(t.Context(), pool, event.Types("closed"), positions)
 	if err != nil || len(unrelated) != 0 {
 		t.Errorf("decided by %v, %v", unrelated, err)
 	}
-	if err := appendIf(t.Context(), pool, other, event("c", "closed")); err != nil {
+	if err := appendIf(t.Context(), pool, other, newEvent("c", "closed")); err != nil {
 		t.Errorf("a decision that the append in flight does not concern: %v", err)
 	}
 	commit(t, slow)
-	conflict(t, appendIf(t.Context(), pool, condition, event("c", "opened", "x")), lower)
+	conflict(t, appendIf(t.Context(), pool, condition, newEvent("c", "opened", "x")), lower)
 	seen, condition, err = journal.Decide(t.Context(), pool, query, positions)
 	if err != nil || len(seen) != 2 {
 		t.Fatalf("decided by %v, %v", seen, err)
 	}
-	if err := appendIf(t.Context(), pool, condition, event("c", "opened", "x")); err != nil {
+	if err := appendIf(t.Context(), pool, condition, newEvent("c", "opened", "x")); err != nil {
 		t.Error(err)
 	}
 }
@@ -154,13 +155,13 @@ func TestADecisionDoesNotPassALowerPositionInFlight(t *testing.T) {
 func TestAnUnrelatedAppendInFlightHoldsNoDecisionUp(t *testing.T) {
 	t.Parallel()
 	pool := open(t, 6)
-	write(t, begin(t, pool, pgx.ReadCommitted), event("import", "imported", "bulk"))
+	write(t, begin(t, pool, pgx.ReadCommitted), newEvent("import", "imported", "bulk"))
 	for n := range 5 {
-		seen, condition, err := journal.Decide(t.Context(), pool, journal.Tagged([]string{"x"}), positions)
+		seen, condition, err := journal.Decide(t.Context(), pool, event.Tagged([]string{"x"}), positions)
 		if err != nil || len(seen) != n {
 			t.Fatalf("decided by %v, %v", seen, err)
 		}
-		if err := appendIf(t.Context(), pool, condition, event("a", "opened", "x")); err != nil {
+		if err := appendIf(t.Context(), pool, condition, newEvent("a", "opened", "x")); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -180,14 +181,14 @@ func TestAForeignOpenTransactionChangesNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	place := written(t, pool, event("a", "opened", "x"))[0]
-	conflict(t, appendIf(t.Context(), pool, journal.Condition{FailIfMatch: journal.Tagged([]string{"x"})},
-		event("b", "opened", "x")), place)
-	seen, condition, err := journal.Decide(t.Context(), pool, journal.Tagged([]string{"x"}), positions)
+	place := written(t, pool, newEvent("a", "opened", "x"))[0]
+	conflict(t, appendIf(t.Context(), pool, journal.Condition{FailIfMatch: event.Tagged([]string{"x"})},
+		newEvent("b", "opened", "x")), place)
+	seen, condition, err := journal.Decide(t.Context(), pool, event.Tagged([]string{"x"}), positions)
 	if err != nil || len(seen) != 1 || condition.After < place.Position {
 		t.Fatalf("decided by %v after %d, %v", seen, condition.After, err)
 	}
-	if err := appendIf(t.Context(), pool, condition, event("b", "opened", "x")); err != nil {
+	if err := appendIf(t.Context(), pool, condition, newEvent("b", "opened", "x")); err != nil {
 		t.Error(err)
 	}
 }
@@ -197,9 +198,9 @@ func TestAForeignOpenTransactionChangesNothing(t *testing.T) {
 func TestAnImportTakesFewLocksAndMeetsConditions(t *testing.T) {
 	t.Parallel()
 	pool := open(t, 6)
-	for _, query := range []journal.Query{
-		journal.Tagged([]string{"tag 19 99"}),
-		journal.Tagged([]string{"tag 19 99"}, "type99"),
+	for _, query := range []event.Query{
+		event.Tagged([]string{"tag 19 99"}),
+		event.Tagged([]string{"tag 19 99"}, "type99"),
 	} {
 		floor, err := feed.Floor(t.Context(), pool)
 		if err != nil {
@@ -207,9 +208,9 @@ func TestAnImportTakesFewLocksAndMeetsConditions(t *testing.T) {
 		}
 		importing := begin(t, pool, pgx.ReadCommitted)
 		for call := range 20 {
-			var events []journal.Event
+			var events []event.Event
 			for n := range 100 {
-				events = append(events, journal.Event{
+				events = append(events, event.Event{
 					Type: fmt.Sprint("type", n),
 					Tags: []string{fmt.Sprintf("tag %d %d", call, n), fmt.Sprintf("other %d %d", call, n)},
 				})
@@ -219,7 +220,7 @@ func TestAnImportTakesFewLocksAndMeetsConditions(t *testing.T) {
 			}
 		}
 		fewLocks(t, importing, 1)
-		result := blocked(t, pool, journal.Condition{FailIfMatch: query, After: floor}, event("a", "opened", "x"))
+		result := blocked(t, pool, journal.Condition{FailIfMatch: query, After: floor}, newEvent("a", "opened", "x"))
 		commit(t, importing)
 		if err := result(); !errors.Is(err, journal.ErrConditionFailed) ||
 			!strings.Contains(err.Error(), `of campaign "import" (`) {
@@ -246,8 +247,8 @@ func TestManyConditionsInOneTransactionTakeFewLocks(t *testing.T) {
 	pool := open(t, 6)
 	deciding := begin(t, pool, pgx.ReadCommitted)
 	for n := range 200 {
-		query := journal.Tagged([]string{fmt.Sprint("mine ", n)}, "taken")
-		if _, err := journal.AppendIf(t.Context(), deciding, []journal.Event{event("mine", "noted", fmt.Sprint("mine ", n))},
+		query := event.Tagged([]string{fmt.Sprint("mine ", n)}, "taken")
+		if _, err := journal.AppendIf(t.Context(), deciding, []event.Event{newEvent("mine", "noted", fmt.Sprint("mine ", n))},
 			journal.Condition{FailIfMatch: query}); err != nil {
 			t.Fatal(err)
 		}
@@ -261,14 +262,14 @@ func TestAnImportHoldsUpNoOtherWriter(t *testing.T) {
 	t.Parallel()
 	pool := open(t, 6)
 	importing := begin(t, pool, pgx.ReadCommitted)
-	var events []journal.Event
+	var events []event.Event
 	for n := range 300 {
-		events = append(events, event("import", "noted", fmt.Sprint("tag", n)))
+		events = append(events, newEvent("import", "noted", fmt.Sprint("tag", n)))
 	}
 	if _, err := journal.Append(t.Context(), importing, "import", journal.Any, events...); err != nil {
 		t.Fatal(err)
 	}
-	written(t, pool, event("a", "noted", "tag7"), event("b", "opened", "x"), event("c", "noted"))
+	written(t, pool, newEvent("a", "noted", "tag7"), newEvent("b", "opened", "x"), newEvent("c", "noted"))
 	commit(t, importing)
 }
 
@@ -277,30 +278,30 @@ func TestAnImportHoldsUpNoOtherWriter(t *testing.T) {
 func TestALongConditionTakesFewLocksAndMeetsAppends(t *testing.T) {
 	t.Parallel()
 	pool := open(t, 6)
-	var long journal.Query
+	var long event.Query
 	for n := range 200 {
-		long.Items = append(long.Items, journal.Item{
+		long.Items = append(long.Items, event.Item{
 			Types: []string{"opened", "closed"},
 			Tags:  []string{fmt.Sprint("tag ", n)},
 		})
 	}
 	first := begin(t, pool, pgx.ReadCommitted)
-	place := write(t, first, event("a", "closed", "tag 150"))[0]
-	result := blocked(t, pool, journal.Condition{FailIfMatch: long}, event("b", "decided", "z"))
+	place := write(t, first, newEvent("a", "closed", "tag 150"))[0]
+	result := blocked(t, pool, journal.Condition{FailIfMatch: long}, newEvent("b", "decided", "z"))
 	commit(t, first)
 	conflict(t, result(), place)
 
 	deciding := begin(t, pool, pgx.ReadCommitted)
-	imported := make([]journal.Event, 0, 900)
+	imported := make([]event.Event, 0, 900)
 	for n := range cap(imported) {
-		imported = append(imported, event(fmt.Sprint("import ", n), "noted", fmt.Sprint("mine ", n), "mine"))
+		imported = append(imported, newEvent(fmt.Sprint("import ", n), "noted", fmt.Sprint("mine ", n), "mine"))
 	}
 	if _, err := journal.AppendIf(t.Context(), deciding, imported,
 		journal.Condition{FailIfMatch: long, After: place.Position}); err != nil {
 		t.Fatal(err)
 	}
 	fewLocks(t, deciding, len(imported))
-	held := blocked(t, pool, journal.Condition{FailIfMatch: journal.Types("never")}, event("c", "opened", "tag 150"))
+	held := blocked(t, pool, journal.Condition{FailIfMatch: event.Types("never")}, newEvent("c", "opened", "tag 150"))
 	commit(t, deciding)
 	if err := held(); err != nil {
 		t.Error(err)

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tidemark-go/tidemark/internal/store/feed"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
@@ -24,13 +25,13 @@ func TestEachOfManyGetsItsTurn(t *testing.T) {
 	for range writers {
 		g.Go(func() error {
 			_, err := journal.Retry{Attempts: 1}.AppendIf(t.Context(), pool, nil,
-				func(ctx context.Context, db journal.Querier) ([]journal.Event, journal.Condition, error) {
-					value, condition, err := journal.Decide(ctx, db, journal.Tagged([]string{"counter"}), valueOf)
+				func(ctx context.Context, db event.Querier) ([]event.Event, journal.Condition, error) {
+					value, condition, err := journal.Decide(ctx, db, event.Tagged([]string{"counter"}), valueOf)
 					if err != nil {
 						return nil, condition, err
 					}
 					payload, err := json.Marshal(map[string]int{"Value": value + 1})
-					return []journal.Event{{CampaignID: "c", Type: "counted", Tags: []string{"counter"}, Payload: payload}},
+					return []event.Event{{CampaignID: "c", Type: "counted", Tags: []string{"counter"}, Payload: payload}},
 						condition, err
 				})
 			return err
@@ -39,7 +40,7 @@ func TestEachOfManyGetsItsTurn(t *testing.T) {
 	if err := g.Wait(); err != nil {
 		t.Fatal(err)
 	}
-	value, _, err := journal.Decide(t.Context(), pool, journal.Tagged([]string{"counter"}), valueOf)
+	value, _, err := journal.Decide(t.Context(), pool, event.Tagged([]string{"counter"}), valueOf)
 	if err != nil || value != writers {
 		t.Errorf("counted to %d, %v", value, err)
 	}
@@ -55,12 +56,12 @@ func TestACallOfSeveralTypesMeetsConditionsOnEach(t *testing.T) {
 			t.Fatal(err)
 		}
 		first := begin(t, pool, pgx.ReadCommitted)
-		if _, err := journal.Append(t.Context(), first, "a", journal.Any, event("", "opened"), event("", "noted"),
-			event("", "closed")); err != nil {
+		if _, err := journal.Append(t.Context(), first, "a", journal.Any, newEvent("", "opened"), newEvent("", "noted"),
+			newEvent("", "closed")); err != nil {
 			t.Fatal(err)
 		}
-		result := blocked(t, pool, journal.Condition{FailIfMatch: journal.Types(eventType), After: floor},
-			event("b", "decided"))
+		result := blocked(t, pool, journal.Condition{FailIfMatch: event.Types(eventType), After: floor},
+			newEvent("b", "decided"))
 		commit(t, first)
 		if err := result(); !errors.Is(err, journal.ErrConditionFailed) {
 			t.Errorf("%s: %v", eventType, err)

@@ -16,6 +16,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/internal/store/feed"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
@@ -34,12 +35,12 @@ type item struct {
 	Tags  []string `json:"tags"`
 }
 
-func (q query) journal() journal.Query {
-	var items []journal.Item
+func (q query) journal() event.Query {
+	var items []event.Item
 	for _, i := range q.Items {
-		items = append(items, journal.Item{Types: i.Types, Tags: i.Tags})
+		items = append(items, event.Item{Types: i.Types, Tags: i.Tags})
 	}
-	return journal.Query{Items: items}
+	return event.Query{Items: items}
 }
 
 type options struct {
@@ -161,7 +162,7 @@ func parameter(r *http.Request, name string, into any) error {
 func answer(w http.ResponseWriter, document any, err error) {
 	_, invalid := errors.AsType[*journal.InvalidEventError](err)
 	switch {
-	case invalid, errors.Is(err, journal.ErrInvalidQuery), errors.Is(err, journal.ErrInvalidCondition):
+	case invalid, errors.Is(err, event.ErrInvalidQuery), errors.Is(err, journal.ErrInvalidCondition):
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	case err != nil:
@@ -173,7 +174,7 @@ func answer(w http.ResponseWriter, document any, err error) {
 }
 
 // read returns events up to the writer floor, which add has waited for.
-func (s *server) read(ctx context.Context, q journal.Query, o options) ([]storedEvent, error) {
+func (s *server) read(ctx context.Context, q event.Query, o options) ([]storedEvent, error) {
 	if err := feed.CheckQuery(q); err != nil {
 		return nil, err
 	}
@@ -195,7 +196,7 @@ func (s *server) read(ctx context.Context, q journal.Query, o options) ([]stored
 			return nil, err
 		}
 		for _, e := range page {
-			data, err := journal.Decode[stored](e)
+			data, err := event.Decode[stored](e)
 			if err != nil {
 				return nil, err
 			}
@@ -228,19 +229,19 @@ func (s *server) add(ctx context.Context, request appendRequest) error {
 	}
 	if request.Condition != nil && request.Condition.FailIfEventsMatch.Items == nil {
 		return fmt.Errorf(`%w: the condition has no failIfEventsMatch.items: an empty array is every event`,
-			journal.ErrInvalidQuery)
+			event.ErrInvalidQuery)
 	}
 	hash := fnv.New32a()
 	_, _ = hash.Write([]byte(strings.Join(request.Events[0].Tags, "\n"))) // never fails
 	campaign := fmt.Sprintf("dcb-%d", hash.Sum32()%campaigns)
-	events := make([]journal.Event, 0, len(request.Events))
+	events := make([]event.Event, 0, len(request.Events))
 	for _, e := range request.Events {
 		payload, err := json.Marshal(stored{e.Data})
 		if err != nil {
 			return err
 		}
 		slices.Sort(e.Tags)
-		events = append(events, journal.Event{
+		events = append(events, event.Event{
 			CampaignID: campaign, Type: e.Type, Tags: slices.Compact(e.Tags),
 			Payload: payload,
 		})

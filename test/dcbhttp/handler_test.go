@@ -16,7 +16,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
@@ -146,8 +146,8 @@ func TestBadRequestsAreToldWhatIsWrong(t *testing.T) {
 func TestReadsDoNotFallBackWithTheFloor(t *testing.T) {
 	t.Parallel()
 	s, pool := startServer(t)
-	event := journal.Event{Type: "A", Payload: []byte("{}")}
-	if err := s.Append(t.Context(), []journal.Event{event}, nil); err != nil {
+	one := event.Event{Type: "A", Payload: []byte("{}")}
+	if err := s.Append(t.Context(), []event.Event{one}, nil); err != nil {
 		t.Fatal(err)
 	}
 	err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
@@ -158,7 +158,7 @@ func TestReadsDoNotFallBackWithTheFloor(t *testing.T) {
 		if err := tx.QueryRow(t.Context(), "SELECT tidemark.read_floor()").Scan(&floor); err != nil || floor != 0 {
 			t.Errorf("the floor is %d, %v", floor, err)
 		}
-		events, _, err := s.Read(t.Context(), journal.Query{})
+		events, _, err := s.Read(t.Context(), event.Query{})
 		if len(events) != 1 {
 			t.Errorf("%d events", len(events))
 		}
@@ -177,11 +177,11 @@ func TestResetBeginsWithNoEvents(t *testing.T) {
 		want  int
 	}{{false, 0}, {false, 1}, {true, 0}} {
 		s, stop := startServerOn(t, databaseURL, c.reset)
-		events, _, err := s.Read(t.Context(), journal.Query{})
+		events, _, err := s.Read(t.Context(), event.Query{})
 		if err != nil || len(events) != c.want {
 			t.Errorf("with reset %v: %d events, want %d, %v", c.reset, len(events), c.want, err)
 		}
-		if err := s.Append(t.Context(), []journal.Event{{Type: "A", Payload: []byte("{}")}}, nil); err != nil {
+		if err := s.Append(t.Context(), []event.Event{{Type: "A", Payload: []byte("{}")}}, nil); err != nil {
 			t.Error(err)
 		}
 		stop()
@@ -192,7 +192,7 @@ func TestBackwardsReadsPageByPage(t *testing.T) {
 	t.Parallel()
 	s, _ := startServer(t)
 	for range 3 {
-		if err := s.Append(t.Context(), slices.Repeat([]journal.Event{{Type: "A", Payload: []byte("{}")}}, pageEvents/2+1),
+		if err := s.Append(t.Context(), slices.Repeat([]event.Event{{Type: "A", Payload: []byte("{}")}}, pageEvents/2+1),
 			nil); err != nil {
 			t.Fatal(err)
 		}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/test/support/boundary"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
@@ -84,7 +85,7 @@ func (s httpStore) call(request *http.Request, into any) error {
 	return json.Unmarshal(text, into)
 }
 
-func asked(q journal.Query) query {
+func asked(q event.Query) query {
 	asked := query{Items: []item{}}
 	for _, i := range q.Items {
 		asked.Items = append(asked.Items, item{Types: i.Types, Tags: i.Tags})
@@ -92,7 +93,7 @@ func asked(q journal.Query) query {
 	return asked
 }
 
-func (s httpStore) Read(ctx context.Context, q journal.Query) ([]journal.Event, journal.Condition, error) {
+func (s httpStore) Read(ctx context.Context, q event.Query) ([]event.Event, journal.Condition, error) {
 	condition := journal.Condition{FailIfMatch: q}
 	document, err := json.Marshal(asked(q))
 	if err != nil {
@@ -107,15 +108,15 @@ func (s httpStore) Read(ctx context.Context, q journal.Query) ([]journal.Event, 
 	if err := s.call(request, &stored); err != nil {
 		return nil, condition, err
 	}
-	events := make([]journal.Event, 0, len(stored))
+	events := make([]event.Event, 0, len(stored))
 	for _, e := range stored {
-		events = append(events, journal.Event{Type: e.Type, Tags: e.Tags, Payload: []byte(e.Data), Position: e.Position})
+		events = append(events, event.Event{Type: e.Type, Tags: e.Tags, Payload: []byte(e.Data), Position: e.Position})
 		condition.After = e.Position
 	}
 	return events, condition, nil
 }
 
-func (s httpStore) Append(ctx context.Context, events []journal.Event, condition *journal.Condition) error {
+func (s httpStore) Append(ctx context.Context, events []event.Event, condition *journal.Condition) error {
 	document := map[string]any{}
 	list := make([]storedEvent, 0, len(events))
 	for _, e := range events {
@@ -170,7 +171,7 @@ func TestARegisterIsLinearizableOverHTTPWhileBackendsAreKilled(t *testing.T) {
 // impatient is a store whose clients sometimes hang up before the response.
 type impatient struct{ httpStore }
 
-func (s impatient) Append(ctx context.Context, events []journal.Event, condition *journal.Condition) error {
+func (s impatient) Append(ctx context.Context, events []event.Event, condition *journal.Condition) error {
 	ctx, hangUp := context.WithCancel(ctx)
 	defer hangUp()
 	if rand.IntN(3) == 0 {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/tally"
@@ -17,10 +18,10 @@ import (
 func payments() projector.Projection {
 	return projector.NewProcess(projector.Process[int]{
 		Name: "payments", Version: 1, Types: []string{"requested"},
-		Key:  func(e journal.Event) (string, error) { return e.CampaignID, nil },
-		Fold: func(n *int, _ journal.Event) error { *n++; return nil },
-		React: func(_ *int, e journal.Event) ([]projector.Do, error) {
-			return []projector.Do{{Campaign: "bank", Events: []journal.Event{{Type: "sent", Payload: e.Payload}}}}, nil
+		Key:  func(e event.Event) (string, error) { return e.CampaignID, nil },
+		Fold: func(n *int, _ event.Event) error { *n++; return nil },
+		React: func(_ *int, e event.Event) ([]projector.Do, error) {
+			return []projector.Do{{Campaign: "bank", Events: []event.Event{{Type: "sent", Payload: e.Payload}}}}, nil
 		},
 	})
 }
@@ -29,11 +30,11 @@ func payments() projector.Projection {
 func add(t *testing.T, pool *pgxpool.Pool, what string, campaigns, n int) {
 	t.Helper()
 	for c := range campaigns {
-		events := make([]journal.Event, n, n+1)
+		events := make([]event.Event, n, n+1)
 		for i := range events {
 			events[i] = tally.Event(int64(c + i))
 		}
-		events = append(events, journal.Event{Type: "requested", Payload: fmt.Appendf(nil, `{"of": "%s %d"}`, what, c)})
+		events = append(events, event.Event{Type: "requested", Payload: fmt.Appendf(nil, `{"of": "%s %d"}`, what, c)})
 		tally.AppendAll(t, pool, journal.Batch{CampaignID: fmt.Sprint("c", c), Events: events})
 	}
 }

@@ -24,6 +24,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/auth"
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
 	"github.com/tidemark-go/tidemark/internal/surface/web"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/test/support/program"
 	"github.com/tidemark-go/tidemark/test/support/tally"
@@ -47,7 +48,7 @@ func positionOf(id uuid.UUID) int64 { return int64(binary.BigEndian.Uint64(id[8:
 // back drops what lies after a cursor.
 func (c *client) back(t *testing.T, cursor string) {
 	t.Helper()
-	at, err := journal.ParseCursor(cursor)
+	at, err := event.ParseCursor(cursor)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -199,8 +200,8 @@ func TestClientsGoOnWithWhatTheDatabaseHas(t *testing.T) {
 	pool := tally.Pool(t, l.url, "test", 4)
 	last := func() uuid.UUID { all := inDatabase(t, pool); return all[len(all)-1] }
 	decide := func() journal.Condition {
-		_, c, err := journal.Decide(t.Context(), pool, journal.Types("decided"),
-			func(*int, journal.Event) error { return nil })
+		_, c, err := journal.Decide(t.Context(), pool, event.Types("decided"),
+			func(*int, event.Event) error { return nil })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -208,7 +209,7 @@ func TestClientsGoOnWithWhatTheDatabaseHas(t *testing.T) {
 	}
 	appendIf := func(c journal.Condition) error {
 		return pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-			_, err := journal.AppendIf(t.Context(), tx, []journal.Event{{CampaignID: "mine", Type: "decided"}}, c)
+			_, err := journal.AppendIf(t.Context(), tx, []event.Event{{CampaignID: "mine", Type: "decided"}}, c)
 			return err
 		})
 	}
@@ -237,7 +238,7 @@ func TestClientsGoOnWithWhatTheDatabaseHas(t *testing.T) {
 	l.lose(t)
 	answers(t, pool)
 	add(t, pool, "new", 4, 3)
-	if err := appendIf(journal.Condition{FailIfMatch: journal.Types("decided")}); err != nil {
+	if err := appendIf(journal.Condition{FailIfMatch: event.Types("decided")}); err != nil {
 		t.Fatal(err)
 	}
 	if positionOf(last()) <= decided.After {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/devpg"
 	"github.com/tidemark-go/tidemark/migrations"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/pkg/projector/sqlfile"
@@ -277,8 +278,8 @@ INSERT INTO bodies VALUES (event.campaign_id, event.seq, event.payload->>'body')
 	_, _ = rand.Read(large)
 	write := func(campaign, body string) {
 		t.Helper()
-		event := journal.Event{Type: "written", Payload: fmt.Appendf(nil, `{"body": %q}`, body)}
-		tally.AppendAll(t, w.pool, journal.Batch{CampaignID: campaign, Events: []journal.Event{event}})
+		e := event.Event{Type: "written", Payload: fmt.Appendf(nil, `{"body": %q}`, body)}
+		tally.AppendAll(t, w.pool, journal.Batch{CampaignID: campaign, Events: []event.Event{e}})
 	}
 	write("large", base64.StdEncoding.EncodeToString(large))
 	for i := range 20 {

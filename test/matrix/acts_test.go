@@ -20,6 +20,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/pkg/archive"
 	"github.com/tidemark-go/tidemark/pkg/erasure"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
@@ -281,7 +282,7 @@ func (w *world) load(ctx context.Context, cells []cell) {
 			})
 			if err == nil {
 				w.remember(p)
-			} else if !errors.Is(err, journal.ErrArchived) {
+			} else if !errors.Is(err, event.ErrArchived) {
 				w.t.Errorf("an append beside: %v", err)
 			}
 		}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/pkg/archive"
 	"github.com/tidemark-go/tidemark/pkg/erasure"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
@@ -137,7 +138,7 @@ func (w *world) compare(cells []cell) {
 	db := reader.Reading(wrapped("a", "b").Reading(w.Pool))
 	for campaign, want := range lines {
 		var have []string
-		var events []journal.Event
+		var events []event.Event
 		for e, err := range journal.ReadCampaign(w.t.Context(), db, campaign, 0) {
 			w.must(err)
 			if e.Type != erasure.EventType {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
@@ -79,8 +80,8 @@ type payload struct {
 
 // event returns the event, in its old version if the amount is odd. Unless it is sealed, all that can
 // have a text has the person's.
-func (p planted) event() journal.Event {
-	e := journal.Event{
+func (p planted) event() event.Event {
+	e := event.Event{
 		Type: p.Type, ID: uuid.NewSHA1(uuid.NameSpaceOID, fmt.Appendf(nil, "%+v", p)), Version: 1,
 	}
 	data := payload{Customer: p.Customer, Email: p.Customer + "@example.com", Amount: p.Amount}
@@ -113,8 +114,8 @@ var errHeld = errors.New("not now")
 // features, and persons of the parked ones who are to be forgotten, fail.
 func projections(held *atomic.Bool) []projector.Projection {
 	again := projector.Policy{Attempts: 1000, Base: 200 * time.Millisecond, Max: 200 * time.Millisecond}
-	fold := func(doc *sums, e journal.Event) error {
-		o, err := journal.Decode[payload](e)
+	fold := func(doc *sums, e event.Event) error {
+		o, err := event.Decode[payload](e)
 		if o.Customer != "" {
 			doc.Names = append(doc.Names, o.Customer)
 		}
@@ -127,20 +128,20 @@ func projections(held *atomic.Bool) []projector.Projection {
 			Tables: fmt.Sprintf(`CREATE TABLE %s (campaign_id text, seq bigint, customer text, amount int,
 				PRIMARY KEY (campaign_id, seq))`, name),
 		})
-		projector.On(h, "ordered", func(_ context.Context, g *projector.Group, e journal.Event, o payload) error {
+		projector.On(h, "ordered", func(_ context.Context, g *projector.Group, e event.Event, o payload) error {
 			g.Queue(fmt.Sprintf(`INSERT INTO %s VALUES ($1, $2, $3, $4)`, name), e.CampaignID, e.Seq, o.Customer, o.Amount)
 			return nil
 		})
 		return h
 	}
-	person := func(e journal.Event) (string, error) {
-		o, err := journal.Decode[payload](e)
+	person := func(e event.Event) (string, error) {
+		o, err := event.Decode[payload](e)
 		return o.Customer, err
 	}
 	return []projector.Projection{
 		projector.NewDocument(projector.Document[sums]{
 			Name: "shops", Version: 1, Types: []string{"ordered"}, OnFailure: again,
-			Fold: func(doc *sums, e journal.Event) error {
+			Fold: func(doc *sums, e event.Event) error {
 				if held.Load() && (of(e.CampaignID, rebuilding) || of(e.CampaignID, replaying)) {
 					return errHeld
 				}
@@ -150,8 +151,8 @@ func projections(held *atomic.Bool) []projector.Projection {
 		projector.NewDocument(projector.Document[sums]{
 			Name: "customers", Version: 1, Types: []string{"ordered"}, Scope: projector.ScopeJournal, Partitions: 2,
 			Key: person, OnFailure: again,
-			Fold: func(doc *sums, e journal.Event) error {
-				if o, err := journal.Decode[payload](e); err == nil && held.Load() && of(e.CampaignID, parked) && gone(o.Customer) {
+			Fold: func(doc *sums, e event.Event) error {
+				if o, err := event.Decode[payload](e); err == nil && held.Load() && of(e.CampaignID, parked) && gone(o.Customer) {
 					return fmt.Errorf("no, %s", o.Email)
 				}
 				return fold(doc, e)
@@ -161,13 +162,13 @@ func projections(held *atomic.Bool) []projector.Projection {
 		inserts("log", projector.ScopeJournal),
 		projector.NewProcess(projector.Process[sums]{
 			Name: "reminders", Version: 1, Types: []string{"booked"}, Key: person, Fold: fold, OnFailure: again, From: new(int64),
-			React: func(_ *sums, e journal.Event) ([]projector.Do, error) {
-				o, err := journal.Decode[payload](e)
+			React: func(_ *sums, e event.Event) ([]projector.Do, error) {
+				o, err := event.Decode[payload](e)
 				o.Amount = 0
 				data, _ := json.Marshal(o)
 				return []projector.Do{{
 					Campaign: strings.TrimPrefix(e.CampaignID, "bookings-"), Timer: o.Customer, At: e.RecordedAt.Add(time.Hour),
-					Events: []journal.Event{{Type: "reminded", Payload: data}},
+					Events: []event.Event{{Type: "reminded", Payload: data}},
 				}}, err
 			},
 		}),

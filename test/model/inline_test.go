@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tidemark-go/tidemark/internal/store/failed"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
@@ -17,9 +18,9 @@ import (
 // campaign. A projection that fails on any event up to the head fails the append.
 func (m *machine) inline(r *rapid.T) {
 	id := rapid.SampledFrom(campaigns()).Draw(r, "campaign")
-	e := journal.Event{ID: uuid.New(), Type: rapid.SampledFrom([]string{moved, optional}).Draw(r, "event")}
+	e := event.Event{ID: uuid.New(), Type: rapid.SampledFrom([]string{moved, optional}).Draw(r, "event")}
 	before := m.campaigns[id]
-	m.events[id] = append(m.events[id], event{id: e.ID, of: e.Type})
+	m.events[id] = append(m.events[id], modelled{id: e.ID, of: e.Type})
 	left, fails := m.closed || before.paused, false
 	for seq := before.checkpoint + 1; seq <= m.head(id) && !left; seq++ {
 		for _, projection := range projectionNames() {

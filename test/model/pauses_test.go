@@ -10,6 +10,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/pause"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
@@ -109,9 +110,9 @@ func (m *machine) pauseItself(r *rapid.T) {
 	if _, behind := m.rows[key]; behind || m.stopped[ledger] || !m.reachable(id) || m.gap(id) {
 		return
 	}
-	batch := journal.Batch{CampaignID: id, Events: []journal.Event{{ID: uuid.New(), Type: vital}}}
+	batch := journal.Batch{CampaignID: id, Events: []event.Event{{ID: uuid.New(), Type: vital}}}
 	for range rapid.IntRange(0, 8).Draw(r, "events behind it") {
-		batch.Events = append(batch.Events, journal.Event{ID: uuid.New(), Type: moved})
+		batch.Events = append(batch.Events, event.Event{ID: uuid.New(), Type: moved})
 	}
 	at, kind := spot{key, m.head(id) + 1}, rapid.SampledFrom([]fault{transient, permanent, panics}).Draw(r, "fault")
 	m.faults.mu.Lock()

@@ -15,7 +15,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/projector/failure"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/pkg/projector/sqlfile"
 )
@@ -67,7 +67,7 @@ type faults struct {
 
 var errWeather = errors.New("the weather is bad")
 
-func (f *faults) at(projection string, e journal.Event) error {
+func (f *faults) at(projection string, e event.Event) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	switch f.spots[spot{failed.Key{Projection: projection, CampaignID: e.CampaignID}, e.Seq}] {
@@ -138,7 +138,7 @@ func projections(t *testing.T, f *faults) []projector.Projection {
 		},
 	})
 	for _, of := range []string{moved, optional, vital} {
-		projector.On(handlers, journal.Type[struct{}](of), func(_ context.Context, g *projector.Group, e journal.Event, _ struct{}) error {
+		projector.On(handlers, event.Type[struct{}](of), func(_ context.Context, g *projector.Group, e event.Event, _ struct{}) error {
 			if err := f.strike(); err != nil {
 				return err
 			}
@@ -152,7 +152,7 @@ func projections(t *testing.T, f *faults) []projector.Projection {
 	}
 	documents := projector.NewDocument(projector.Document[page]{
 		Name: pages, Version: 1, Types: []string{moved},
-		Fold: func(p *page, e journal.Event) error {
+		Fold: func(p *page, e event.Event) error {
 			p.Trail = append(p.Trail, e.Seq)
 			return f.at(pages, e)
 		},

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
@@ -23,9 +24,9 @@ func (m *machine) append(r *rapid.T) {
 		batch := journal.Batch{CampaignID: id}
 		for _, kind := range rapid.SliceOfN(rapid.SampledFrom([]string{moved, moved, moved, optional, "audit"}), 1,
 			6).Draw(r, "events") {
-			e := journal.Event{ID: uuid.New(), Type: kind}
+			e := event.Event{ID: uuid.New(), Type: kind}
 			if kind == "audit" {
-				e.Type, e.Intent = moved, journal.AuditOnly
+				e.Type, e.Intent = moved, event.AuditOnly
 			}
 			batch.Events = append(batch.Events, e)
 		}
@@ -49,7 +50,7 @@ func (m *machine) enter(r *rapid.T, batches ...journal.Batch) {
 		c.outbox = slices.Clone(c.outbox)
 		for _, e := range b.Events {
 			m.events[b.CampaignID] = append(m.events[b.CampaignID],
-				event{id: e.ID, of: e.Type, audit: e.Intent == journal.AuditOnly})
+				modelled{id: e.ID, of: e.Type, audit: e.Intent == event.AuditOnly})
 		}
 		c.outbox = append(c.outbox, m.head(b.CampaignID))
 		m.campaigns[b.CampaignID] = c
@@ -178,7 +179,7 @@ func (m *machine) recover(r *rapid.T) {
 	}
 	batch := journal.Batch{CampaignID: id}
 	for range rapid.IntRange(1, 9).Draw(r, "events") {
-		batch.Events = append(batch.Events, journal.Event{ID: uuid.New(), Type: moved})
+		batch.Events = append(batch.Events, event.Event{ID: uuid.New(), Type: moved})
 	}
 	twice := rapid.Bool().Draw(r, "once more")
 	m.faults.mu.Lock()

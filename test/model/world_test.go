@@ -14,7 +14,7 @@ import (
 const group = "default"
 
 // event is an event in the model.
-type event struct {
+type modelled struct {
 	id    uuid.UUID
 	of    string
 	audit bool
@@ -53,7 +53,7 @@ type world struct {
 	log       map[string]int // lines of the failure log, with their number
 
 	// Only the model has these. The database is checked for them separately.
-	events   map[string][]event
+	events   map[string][]modelled
 	stopped  map[string]bool        // projections that are paused
 	closed   bool                   // the group is paused
 	timed    map[pause.Target]bool  // pauses that end by themselves
@@ -66,7 +66,7 @@ type world struct {
 func newWorld() *world {
 	return &world{
 		campaigns: map[string]campaign{}, rows: map[failed.Key]row{}, trails: map[failed.Key][]int64{},
-		log: map[string]int{}, events: map[string][]event{},
+		log: map[string]int{}, events: map[string][]modelled{},
 		stopped: map[string]bool{}, timed: map[pause.Target]bool{}, omitted: map[failed.Key][]int64{},
 		resolved: map[failed.Key][]int64{}, again: map[failed.Key]bool{}, spots: map[spot]fault{},
 	}

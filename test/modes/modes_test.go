@@ -19,6 +19,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 	"github.com/tidemark-go/tidemark/test/support/program"
@@ -191,7 +192,7 @@ func TestTheWorkerRunsInTheModeOfItsSwitches(t *testing.T) {
 				enqueued = 0
 			}
 			if err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-				if _, err := journal.Append(t.Context(), tx, "c", journal.Any, journal.Event{Type: "noted"}); err != nil {
+				if _, err := journal.Append(t.Context(), tx, "c", journal.Any, event.Event{Type: "noted"}); err != nil {
 					return err
 				}
 				// Check before others see the event: a worker that has just started files campaigns

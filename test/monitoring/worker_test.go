@@ -19,6 +19,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/app"
 	"github.com/tidemark-go/tidemark/internal/config"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
@@ -51,14 +52,14 @@ func notes(name string) projector.Projection {
 			name + " (campaign_id text, seq bigint, PRIMARY KEY (campaign_id, seq))",
 		OnFailure: projector.Policy{Base: time.Hour, Max: time.Hour},
 	})
-	projector.On(h, "noted", func(_ context.Context, g *projector.Group, e journal.Event, _ struct{}) error {
+	projector.On(h, "noted", func(_ context.Context, g *projector.Group, e event.Event, _ struct{}) error {
 		g.Queue("INSERT INTO "+name+" VALUES ($1, $2)", e.CampaignID, e.Seq)
 		return nil
 	})
-	projector.On(h, "flaky", func(context.Context, *projector.Group, journal.Event, struct{}) error {
+	projector.On(h, "flaky", func(context.Context, *projector.Group, event.Event, struct{}) error {
 		return errors.New("not now")
 	})
-	projector.On(h, "poison", func(context.Context, *projector.Group, journal.Event, struct{}) error {
+	projector.On(h, "poison", func(context.Context, *projector.Group, event.Event, struct{}) error {
 		return projector.Permanent(errors.New("never"))
 	})
 	return h
@@ -145,9 +146,9 @@ func scrape(t *testing.T, url string) map[string]*dto.MetricFamily {
 func appendEvents(t *testing.T, pool *pgxpool.Pool, campaign string, types ...string) {
 	t.Helper()
 	err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-		var events []journal.Event
+		var events []event.Event
 		for _, name := range types {
-			events = append(events, journal.Event{Type: name})
+			events = append(events, event.Event{Type: name})
 		}
 		_, err := journal.Append(t.Context(), tx, campaign, journal.Any, events...)
 		return err

@@ -9,7 +9,7 @@ import (
 	"github.com/Shopify/toxiproxy/v2/toxics"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 	"github.com/tidemark-go/tidemark/test/support/proxy"
@@ -123,7 +123,7 @@ func TestAWorkerWhoseConnectionsFallSilentIsReplacedAndComesBack(t *testing.T) {
 	p, url := proxy.ForPostgres(t, pool)
 	reached, proceed := make(chan struct{}), make(chan struct{})
 	var once sync.Once
-	halt := func(context.Context, *projector.Group, journal.Event) error {
+	halt := func(context.Context, *projector.Group, event.Event) error {
 		once.Do(func() { close(reached); <-proceed })
 		return nil
 	}

@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/test/support/boundary"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
@@ -14,8 +15,8 @@ import (
 )
 
 // lastNumber folds events into the number of the last one.
-func lastNumber(n *int, e journal.Event) error {
-	payload, err := journal.Decode[struct{ N int }](e)
+func lastNumber(n *int, e event.Event) error {
+	payload, err := event.Decode[struct{ N int }](e)
 	*n = payload.N
 	return err
 }
@@ -37,13 +38,13 @@ func TestConditionsBehindPgBouncerInTransactionMode(t *testing.T) {
 				g.Go(func() error {
 					for range each {
 						_, err := journal.Retry{Attempts: 1}.AppendIf(t.Context(), bounced, nil,
-							func(ctx context.Context, db journal.Querier) ([]journal.Event, journal.Condition, error) {
-								n, condition, err := journal.Decide(ctx, db, journal.Tagged([]string{"counter"}), lastNumber)
+							func(ctx context.Context, db event.Querier) ([]event.Event, journal.Condition, error) {
+								n, condition, err := journal.Decide(ctx, db, event.Tagged([]string{"counter"}), lastNumber)
 								if err != nil {
 									return nil, condition, err
 								}
 								payload, err := json.Marshal(map[string]int{"N": n + 1})
-								return []journal.Event{{CampaignID: "counter", Type: "counted", Tags: []string{"counter"}, Payload: payload}},
+								return []event.Event{{CampaignID: "counter", Type: "counted", Tags: []string{"counter"}, Payload: payload}},
 									condition, err
 							})
 						if err != nil {
@@ -56,7 +57,7 @@ func TestConditionsBehindPgBouncerInTransactionMode(t *testing.T) {
 			if err := g.Wait(); err != nil {
 				t.Fatal(err)
 			}
-			n, _, err := journal.Decide(t.Context(), bounced, journal.Tagged([]string{"counter"}), lastNumber)
+			n, _, err := journal.Decide(t.Context(), bounced, event.Tagged([]string{"counter"}), lastNumber)
 			if err != nil || n != deciders*each {
 				t.Errorf("counted to %d, %v, want %d", n, err, deciders*each)
 			}

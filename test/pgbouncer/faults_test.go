@@ -11,6 +11,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/pkg/projector/sqlfile"
@@ -177,5 +178,5 @@ func expectOthersGoOn(t *testing.T, pool *pgxpool.Pool, url, cause string, acros
 }
 
 func sales(campaign string) journal.Batch {
-	return journal.Batch{CampaignID: campaign, Events: []journal.Event{{Type: "sold"}, {Type: "sold"}, {Type: "sold"}}}
+	return journal.Batch{CampaignID: campaign, Events: []event.Event{{Type: "sold"}, {Type: "sold"}, {Type: "sold"}}}
 }

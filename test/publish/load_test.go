@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/test/support/tally"
 )
@@ -68,7 +69,7 @@ func (w *writing) transaction(ctx context.Context, pool *pgxpool.Pool, writer in
 	appended := 0
 	err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
 		for _, campaign := range campaigns {
-			events := make([]journal.Event, 1+random.IntN(4))
+			events := make([]event.Event, 1+random.IntN(4))
 			for i := range events {
 				events[i].Type = []string{"noted", "told"}[random.IntN(2)]
 			}
@@ -113,7 +114,7 @@ func appendTo(t *testing.T, pool *pgxpool.Pool, n int, campaigns ...string) {
 	t.Helper()
 	batches := make([]journal.Batch, len(campaigns))
 	for i, campaign := range campaigns {
-		batches[i] = journal.Batch{CampaignID: campaign, Events: make([]journal.Event, n)}
+		batches[i] = journal.Batch{CampaignID: campaign, Events: make([]event.Event, n)}
 		for k := range n {
 			batches[i].Events[k].Type = "told"
 		}

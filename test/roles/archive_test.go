@@ -12,6 +12,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/retention"
 	"github.com/tidemark-go/tidemark/pkg/archive"
 	"github.com/tidemark-go/tidemark/pkg/erasure"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
@@ -21,7 +22,7 @@ func TestArchivesAreTheOperators(t *testing.T) {
 	appender, worker, operator := in.as(t, "appender"), in.as(t, "worker"), in.as(t, "operator")
 	add := func() error {
 		return pgx.BeginFunc(t.Context(), appender, func(tx pgx.Tx) error {
-			_, err := journal.New(nil).Append(t.Context(), tx, "c", journal.Any, journal.Event{Type: "a"}, journal.Event{Type: "b"})
+			_, err := journal.New(nil).Append(t.Context(), tx, "c", journal.Any, event.Event{Type: "a"}, event.Event{Type: "b"})
 			return err
 		})
 	}
@@ -35,12 +36,12 @@ func TestArchivesAreTheOperators(t *testing.T) {
 	if done, err := archive.Run(t.Context(), operator, store, r); err != nil || done.Campaigns != 1 {
 		t.Errorf("an operator archived %+v, %v", done, err)
 	}
-	if err := add(); !errors.Is(err, journal.ErrArchived) {
+	if err := add(); !errors.Is(err, event.ErrArchived) {
 		t.Errorf("an append: %v", err)
 	}
 	publisher := in.as(t, "publisher")
 	for e, err := range journal.ReadAll(t.Context(), publisher, 0) {
-		if !errors.Is(err, journal.ErrArchived) {
+		if !errors.Is(err, event.ErrArchived) {
 			t.Errorf("a publisher reads %+v, %v", e, err)
 		}
 	}

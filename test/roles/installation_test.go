@@ -16,6 +16,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/migrations"
 	scripts "github.com/tidemark-go/tidemark/migrations/roles"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -143,15 +144,15 @@ func refuses(t *testing.T, pool *pgxpool.Pool, statements ...string) {
 	}
 }
 
-func event(name string) journal.Event {
-	return journal.Event{Type: "hero_joined", AggregateID: name, Payload: []byte(`{"name": "` + name + `"}`)}
+func newEvent(name string) event.Event {
+	return event.Event{Type: "hero_joined", AggregateID: name, Payload: []byte(`{"name": "` + name + `"}`)}
 }
 
 // fill appends two events as the superuser.
 func (in installation) fill(t *testing.T) {
 	t.Helper()
 	must(t, pgx.BeginFunc(t.Context(), in.admin, func(tx pgx.Tx) error {
-		_, err := journal.Append(t.Context(), tx, "c", journal.Any, event("ann"), event("ben"))
+		_, err := journal.Append(t.Context(), tx, "c", journal.Any, newEvent("ann"), newEvent("ben"))
 		return err
 	}))
 }

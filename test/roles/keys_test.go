@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/pkg/erasure"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
@@ -25,13 +26,13 @@ func TestKeysAreForThoseWhoNeedThem(t *testing.T) {
 	for range 2 { // the key is created, and found
 		must(t, pgx.BeginFunc(t.Context(), appender, func(tx pgx.Tx) error {
 			_, err := journal.New(catalogue).Append(t.Context(), tx, "c", journal.Any,
-				journal.Event{Type: "noted", Payload: []byte(`{"by": "ann", "text": "planted"}`)})
+				event.Event{Type: "noted", Payload: []byte(`{"by": "ann", "text": "planted"}`)})
 			return err
 		}))
 	}
 	e, err := journal.Get(t.Context(), sealer.Reading(worker), "c", 1)
 	must(t, err)
-	if text, err := journal.Decode[struct{ Text string }](e); err != nil || text.Text != "planted" {
+	if text, err := event.Decode[struct{ Text string }](e); err != nil || text.Text != "planted" {
 		t.Errorf("a worker reads %+v, %v", text, err)
 	}
 	both, err := journal.NewSealer(wrappers...)

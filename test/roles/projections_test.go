@@ -8,7 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/pkg/projector/sqlfile"
 )
@@ -16,7 +16,7 @@ import (
 func heroes(version int) projector.Projection {
 	return projector.NewDocument(projector.Document[int]{
 		Name: "counted", Version: version, Types: []string{"hero_joined"},
-		Fold: func(n *int, _ journal.Event) error { *n++; return nil },
+		Fold: func(n *int, _ event.Event) error { *n++; return nil },
 	})
 }
 

@@ -22,6 +22,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/migrations"
 	"github.com/tidemark-go/tidemark/pkg/archive"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/inbox"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
@@ -39,12 +40,12 @@ func TestAppender(t *testing.T) {
 	pool := in.as(t, "appender")
 	for what, tx := range map[string]func(tx pgx.Tx) error{
 		"Append": func(tx pgx.Tx) error {
-			_, err := journal.Append(t.Context(), tx, "go", journal.None, event("ann"))
+			_, err := journal.Append(t.Context(), tx, "go", journal.None, newEvent("ann"))
 			return err
 		},
 		"AppendAll": func(tx pgx.Tx) error {
-			_, err := journal.AppendAll(t.Context(), tx, journal.Batch{CampaignID: "a", Events: []journal.Event{event("ann")}},
-				journal.Batch{CampaignID: "b", Events: []journal.Event{event("ben")}})
+			_, err := journal.AppendAll(t.Context(), tx, journal.Batch{CampaignID: "a", Events: []event.Event{newEvent("ann")}},
+				journal.Batch{CampaignID: "b", Events: []event.Event{newEvent("ben")}})
 			return err
 		},
 		"append": func(tx pgx.Tx) error {
@@ -52,7 +53,7 @@ func TestAppender(t *testing.T) {
 			return err
 		},
 		"AppendAt and Cancel": func(tx pgx.Tx) error {
-			s, err := journal.AppendAt(t.Context(), tx, "at", time.Now(), event("ann"))
+			s, err := journal.AppendAt(t.Context(), tx, "at", time.Now(), newEvent("ann"))
 			if err != nil {
 				return err
 			}
@@ -135,10 +136,10 @@ func TestProcessesReactInTheirName(t *testing.T) {
 	process := func(name string) projector.Projection {
 		return projector.NewProcess(projector.Process[int]{
 			Name: name, Version: 1, Types: []string{"hero_joined"},
-			Key:  func(e journal.Event) (string, error) { return e.CampaignID, nil },
-			Fold: func(n *int, _ journal.Event) error { *n++; return nil },
-			React: func(_ *int, _ journal.Event) ([]projector.Do, error) {
-				return []projector.Do{{Campaign: "answers", Events: []journal.Event{{Type: "noted"}}, Timer: "t", At: time.Now()}}, nil
+			Key:  func(e event.Event) (string, error) { return e.CampaignID, nil },
+			Fold: func(n *int, _ event.Event) error { *n++; return nil },
+			React: func(_ *int, _ event.Event) ([]projector.Do, error) {
+				return []projector.Do{{Campaign: "answers", Events: []event.Event{{Type: "noted"}}, Timer: "t", At: time.Now()}}, nil
 			},
 		})
 	}
@@ -346,15 +347,15 @@ func TestApplicationsThatReadAndConsume(t *testing.T) {
 	t.Parallel()
 	in := install(t, true)
 	in.fill(t)
-	everything := journal.Query{Items: []journal.Item{{Types: []string{"hero_joined"}}, {Tags: []string{"x", "y"}}}}
+	everything := event.Query{Items: []event.Item{{Types: []string{"hero_joined"}}, {Tags: []string{"x", "y"}}}}
 	decide := func(pool *pgxpool.Pool) error {
 		_, condition, err := journal.Decide(t.Context(), pool, everything,
-			func(n *int, _ journal.Event) error { *n++; return nil })
+			func(n *int, _ event.Event) error { *n++; return nil })
 		if err != nil {
 			return err
 		}
 		return pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-			_, err := journal.AppendIf(t.Context(), tx, []journal.Event{{CampaignID: "d", Type: "decided"}}, condition)
+			_, err := journal.AppendIf(t.Context(), tx, []event.Event{{CampaignID: "d", Type: "decided"}}, condition)
 			return err
 		})
 	}
@@ -382,7 +383,7 @@ func TestApplicationsThatReadAndConsume(t *testing.T) {
 	must(t, err)
 	t.Cleanup(func() { _ = store.Close() })
 	operator := in.as(t, "operator")
-	for _, db := range []journal.Querier{pool, archive.NewReader(store, 0).Reading(pool)} {
+	for _, db := range []event.Querier{pool, archive.NewReader(store, 0).Reading(pool)} {
 		read := 0
 		for _, err := range journal.ReadAll(t.Context(), db, 0) {
 			must(t, err)
@@ -402,7 +403,7 @@ func TestApplicationsThatReadAndConsume(t *testing.T) {
 	once := journal.Command{CampaignID: "d", ID: uuid.New(), Content: []byte("x")}
 	for repeated := range 2 {
 		out, err := once.Do(t.Context(), pool, func(context.Context, pgx.Tx) (journal.Decision, error) {
-			return journal.Decision{Events: []journal.Event{{Type: "decided"}}}, nil
+			return journal.Decision{Events: []event.Event{{Type: "decided"}}}, nil
 		})
 		if err != nil || out.Repeated != (repeated == 1) {
 			t.Errorf("%+v, %v", out, err)

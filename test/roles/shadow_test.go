@@ -21,6 +21,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/session"
 	"github.com/tidemark-go/tidemark/internal/status"
 	"github.com/tidemark-go/tidemark/migrations"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
@@ -315,12 +316,12 @@ func TestNoFunctionOrOperatorOfAnotherRoleIsRun(t *testing.T) {
 	append2 := func(campaign string) {
 		t.Helper()
 		must(t, pgx.BeginFunc(t.Context(), pools["appender"], func(tx pgx.Tx) error {
-			if _, err := journal.Append(t.Context(), tx, campaign, journal.Any, event("ann"), event("ben")); err != nil {
+			if _, err := journal.Append(t.Context(), tx, campaign, journal.Any, newEvent("ann"), newEvent("ben")); err != nil {
 				return err
 			}
 			_, err := journal.AppendAll(t.Context(), tx, journal.Batch{
 				CampaignID: campaign + "2",
-				Events:     []journal.Event{event("ann")},
+				Events:     []event.Event{newEvent("ann")},
 			})
 			return err
 		}))

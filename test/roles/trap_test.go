@@ -22,6 +22,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/operator/views"
 	"github.com/tidemark-go/tidemark/internal/status"
 	"github.com/tidemark-go/tidemark/pkg/erasure"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/program"
@@ -94,7 +95,7 @@ func layout(t *testing.T) trapped {
 	in.worker, in.operator, in.super = in.login(t, "worker"), in.login(t, "operator"), in.url
 	in.fill(t)
 	must(t, pgx.BeginFunc(t.Context(), in.admin, func(tx pgx.Tx) error {
-		_, err := journal.Append(t.Context(), tx, "erased", journal.Any, event("somebody"))
+		_, err := journal.Append(t.Context(), tx, "erased", journal.Any, newEvent("somebody"))
 		return err
 	}))
 	publish(t, in.installation, in.as(t, "publisher"))
@@ -347,8 +348,8 @@ func TestTheKeyOfACertificateStaysHiddenFromReadModels(t *testing.T) {
 			t.Parallel()
 			in := install(t, false)
 			must(t, pgx.BeginFunc(t.Context(), in.admin, func(tx pgx.Tx) error {
-				_, err := journal.AppendAll(t.Context(), tx, journal.Batch{CampaignID: "c", Events: []journal.Event{event("somebody")}},
-					journal.Batch{CampaignID: "kept", Events: []journal.Event{event("another")}})
+				_, err := journal.AppendAll(t.Context(), tx, journal.Batch{CampaignID: "c", Events: []event.Event{newEvent("somebody")}},
+					journal.Batch{CampaignID: "kept", Events: []event.Event{newEvent("another")}})
 				return err
 			}))
 			applies, operator := in.as(t, "worker"), in.as(t, "operator")

@@ -17,6 +17,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/lease"
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
 	"github.com/tidemark-go/tidemark/internal/store/scheduled"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
@@ -104,7 +105,7 @@ func calls(t *testing.T) map[string]call {
 				CampaignIDs: campaigns(group, all), After: make([]int64, group),
 				Until: one, Events: 500, Bytes: 1 << 30,
 			},
-				func(int, *journal.Event, int) { n++ })
+				func(int, *event.Event, int) { n++ })
 			return enough(tx.SendBatch(t.Context(), batch).Close(), n, 500)
 		},
 		"read a group of small events": func(t *testing.T, tx pgx.Tx, all int) error {
@@ -113,7 +114,7 @@ func calls(t *testing.T) map[string]call {
 				CampaignIDs: campaigns(group, all), After: make([]int64, group),
 				Until: one, Events: 500, Bytes: 1 << 30, Small: true,
 			},
-				func(int, *journal.Event, int) { n++ })
+				func(int, *event.Event, int) { n++ })
 			return enough(tx.SendBatch(t.Context(), batch).Close(), n, 500)
 		},
 		"count a group": func(t *testing.T, tx pgx.Tx, all int) error {
@@ -164,7 +165,7 @@ func calls(t *testing.T) map[string]call {
 			return err
 		},
 		"schedule": func(t *testing.T, tx pgx.Tx, _ int) error {
-			event := journal.Event{ID: uuid.New(), Type: "noted"}
+			event := event.Event{ID: uuid.New(), Type: "noted"}
 			_, err := journal.AppendAt(t.Context(), tx, long, time.Now().Add(time.Hour), event)
 			return err
 		},
@@ -176,26 +177,26 @@ func calls(t *testing.T) map[string]call {
 			return enough(err, len(listed), group)
 		},
 		"append": func(t *testing.T, tx pgx.Tx, all int) error {
-			places, err := journal.Append(t.Context(), tx, long, journal.Exactly(int64(all)), journal.Event{Type: "noted"})
+			places, err := journal.Append(t.Context(), tx, long, journal.Exactly(int64(all)), event.Event{Type: "noted"})
 			return enough(err, len(places), 1)
 		},
 		"append tagged": func(t *testing.T, tx pgx.Tx, all int) error {
 			places, err := journal.Append(t.Context(), tx, long, journal.Exactly(int64(all)),
-				journal.Event{Type: "noted", Tags: []string{"all", "new"}})
+				event.Event{Type: "noted", Tags: []string{"all", "new"}})
 			return enough(err, len(places), 1)
 		},
 		"append on a condition": func(t *testing.T, tx pgx.Tx, all int) error {
-			query := journal.Tagged([]string{"all"}, "lost").Or(journal.Tagged([]string{"all", "campaign=" + long}, "found"),
-				journal.Tagged([]string{"campaign=" + campaigns(1, all)[0]}))
+			query := event.Tagged([]string{"all"}, "lost").Or(event.Tagged([]string{"all", "campaign=" + long}, "found"),
+				event.Tagged([]string{"campaign=" + campaigns(1, all)[0]}))
 			places, err := journal.AppendIf(t.Context(), tx,
-				[]journal.Event{{CampaignID: long, Type: "noted", Tags: []string{"all"}}},
+				[]event.Event{{CampaignID: long, Type: "noted", Tags: []string{"all"}}},
 				journal.Condition{FailIfMatch: query, After: int64((perCampaign + 1) * all)})
 			return enough(err, len(places), 1)
 		},
 		"append with ids on a condition": func(t *testing.T, tx pgx.Tx, all int) error {
 			places, err := journal.AppendIf(t.Context(), tx,
-				[]journal.Event{{ID: uuid.New(), CampaignID: long, Type: "noted", Tags: []string{"all"}}},
-				journal.Condition{FailIfMatch: journal.Tagged([]string{"all"}, "lost"), After: int64((perCampaign + 1) * all)})
+				[]event.Event{{ID: uuid.New(), CampaignID: long, Type: "noted", Tags: []string{"all"}}},
+				journal.Condition{FailIfMatch: event.Tagged([]string{"all"}, "lost"), After: int64((perCampaign + 1) * all)})
 			return enough(err, len(places), 1)
 		},
 		"append with ids on a condition that fails": func(t *testing.T, tx pgx.Tx, all int) error {
@@ -207,17 +208,17 @@ func calls(t *testing.T) map[string]call {
 			return enough(err, int(position), (perCampaign+1)*all)
 		},
 		"repeat an append on a condition": func(t *testing.T, tx pgx.Tx, all int) error {
-			events := make([]journal.Event, 20)
+			events := make([]event.Event, 20)
 			for i := range events {
 				id := md5.Sum(fmt.Appendf(nil, "0 %d", i+50)) // as in fill
-				events[i] = journal.Event{ID: id, CampaignID: long, Type: "noted", Payload: []byte(`{"a": 1}`)}
+				events[i] = event.Event{ID: id, CampaignID: long, Type: "noted", Payload: []byte(`{"a": 1}`)}
 			}
 			places, err := journal.AppendIf(t.Context(), tx, events,
-				journal.Condition{FailIfMatch: journal.Tagged([]string{"all"}, "noted"), After: int64(all)})
+				journal.Condition{FailIfMatch: event.Tagged([]string{"all"}, "noted"), After: int64(all)})
 			return enough(err, len(places), len(events))
 		},
 		"read a query": func(t *testing.T, tx pgx.Tx, all int) error {
-			events, err := journal.Read(t.Context(), tx, journal.Tagged([]string{"all", "campaign=" + campaigns(1, all)[0]},
+			events, err := journal.Read(t.Context(), tx, event.Tagged([]string{"all", "campaign=" + campaigns(1, all)[0]},
 				"noted"), 0, 100)
 			return enough(err, len(events), perCampaign)
 		},
@@ -229,18 +230,18 @@ func calls(t *testing.T) map[string]call {
 			return lease.Fence(t.Context(), tx, "held", campaigns(group, all))
 		},
 		"append with ids": func(t *testing.T, tx pgx.Tx, _ int) error {
-			events := make([]journal.Event, 20)
+			events := make([]event.Event, 20)
 			for i := range events {
-				events[i] = journal.Event{ID: uuid.New(), Type: "noted"}
+				events[i] = event.Event{ID: uuid.New(), Type: "noted"}
 			}
 			places, err := journal.Append(t.Context(), tx, long, journal.Any, events...)
 			return enough(err, len(places), len(events))
 		},
 		"repeat an append": func(t *testing.T, tx pgx.Tx, _ int) error {
-			events := make([]journal.Event, 20)
+			events := make([]event.Event, 20)
 			for i := range events {
 				id := md5.Sum(fmt.Appendf(nil, "0 %d", i+50)) // as in fill
-				events[i] = journal.Event{ID: id, Type: "noted", Payload: []byte(`{"a": 1}`)}
+				events[i] = event.Event{ID: id, Type: "noted", Payload: []byte(`{"a": 1}`)}
 			}
 			places, err := journal.Append(t.Context(), tx, long, journal.None, events...)
 			return enough(err, len(places), len(events))
@@ -248,7 +249,7 @@ func calls(t *testing.T) map[string]call {
 		"append to many": func(t *testing.T, tx pgx.Tx, all int) error {
 			var batches []journal.Batch
 			for _, id := range campaigns(group, all) {
-				batches = append(batches, journal.Batch{CampaignID: id, Events: []journal.Event{{Type: "noted"}}})
+				batches = append(batches, journal.Batch{CampaignID: id, Events: []event.Event{{Type: "noted"}}})
 			}
 			places, err := journal.AppendAll(t.Context(), tx, batches...)
 			return enough(err, len(places), group)
@@ -256,7 +257,7 @@ func calls(t *testing.T) map[string]call {
 		"append to many with ids": func(t *testing.T, tx pgx.Tx, all int) error {
 			var batches []journal.Batch
 			for _, id := range campaigns(group, all) {
-				batches = append(batches, journal.Batch{CampaignID: id, Events: []journal.Event{{ID: uuid.New(), Type: "noted"}}})
+				batches = append(batches, journal.Batch{CampaignID: id, Events: []event.Event{{ID: uuid.New(), Type: "noted"}}})
 			}
 			places, err := journal.AppendAll(t.Context(), tx, batches...)
 			return enough(err, len(places), group)
@@ -272,7 +273,7 @@ func calls(t *testing.T) map[string]call {
 		},
 		"read a window of the journal": func(t *testing.T, tx pgx.Tx, all int) error {
 			page, _, err := feed.ReadWindow(t.Context(), tx,
-				feed.Window{After: int64(all * perCampaign / 2), Floor: 1 << 40, Events: 100, Bytes: 1 << 20})
+				event.Window{After: int64(all * perCampaign / 2), Floor: 1 << 40, Events: 100, Bytes: 1 << 20})
 			return enough(err, len(page), 100)
 		},
 		"read the tail of a campaign": func(t *testing.T, tx pgx.Tx, all int) error {

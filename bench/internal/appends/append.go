@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tidemark-go/tidemark/bench/internal/harness"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
@@ -40,9 +41,9 @@ type writer func(ctx context.Context, tx pgx.Tx, campaign string, seq int64, pay
 
 // appendEvents appends as an application does.
 func appendEvents(ctx context.Context, tx pgx.Tx, campaign string, _ int64, payloads []json.RawMessage) error {
-	events := make([]journal.Event, len(payloads))
+	events := make([]event.Event, len(payloads))
 	for i, payload := range payloads {
-		events[i] = journal.Event{Type: harness.EventType, Payload: payload}
+		events[i] = event.Event{Type: harness.EventType, Payload: payload}
 	}
 	_, err := journal.Append(ctx, tx, campaign, journal.Any, events...)
 	return err

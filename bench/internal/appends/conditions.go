@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tidemark-go/tidemark/bench/internal/harness"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
@@ -47,11 +48,11 @@ type account struct {
 	after  int64
 }
 
-func (a *account) query() journal.Query { return journal.Tagged([]string{a.tag}, harness.EventType) }
+func (a *account) query() event.Query { return event.Tagged([]string{a.tag}, harness.EventType) }
 
-func (a *account) event(call int) (journal.Event, error) {
+func (a *account) event(call int) (event.Event, error) {
 	payload, err := harness.DamagePayload(call)
-	return journal.Event{
+	return event.Event{
 		CampaignID: harness.CampaignID(a.client*harness.AppendCampaigns + call%harness.AppendCampaigns),
 		Type:       harness.EventType, Tags: []string{a.tag}, Payload: payload,
 	}, err
@@ -78,7 +79,7 @@ func decideByCondition(ctx context.Context, pool *pgxpool.Pool, a *account, call
 	}
 	var place journal.Appended
 	err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-		places, err := journal.AppendIf(ctx, tx, []journal.Event{e},
+		places, err := journal.AppendIf(ctx, tx, []event.Event{e},
 			journal.Condition{FailIfMatch: a.query(), After: a.after})
 		if err == nil {
 			place = places[0]
@@ -102,14 +103,14 @@ func decideInTurn(ctx context.Context, pool *pgxpool.Pool, a *account, call int)
 	}
 	again := false
 	places, err := journal.Retry{}.AppendIf(ctx, pool, nil,
-		func(ctx context.Context, db journal.Querier) ([]journal.Event, journal.Condition, error) {
+		func(ctx context.Context, db event.Querier) ([]event.Event, journal.Condition, error) {
 			if again {
 				if err := a.catchUp(ctx, db); err != nil {
 					return nil, journal.Condition{}, err
 				}
 			}
 			again = true
-			return []journal.Event{e}, journal.Condition{FailIfMatch: a.query(), After: a.after}, nil
+			return []event.Event{e}, journal.Condition{FailIfMatch: a.query(), After: a.after}, nil
 		})
 	if err == nil {
 		a.after = places[0].Position
@@ -148,7 +149,7 @@ func decideSerializable(ctx context.Context, pool *pgxpool.Pool, a *account, cal
 }
 
 // catchUp reads events that others have appended.
-func (a *account) catchUp(ctx context.Context, db journal.Querier) error {
+func (a *account) catchUp(ctx context.Context, db event.Querier) error {
 	events, err := journal.Read(ctx, db, a.query(), a.after+1, pageOfAccount)
 	if len(events) > 0 {
 		a.after = events[len(events)-1].Position

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/tidemark-go/tidemark/bench/internal/harness"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
@@ -25,7 +25,7 @@ type acrossPoison struct {
 
 // stops reports whether an event is poisoned, and whether an earlier one of its key was. The poisoned
 // events are spread over the journal.
-func (p acrossPoison) stops(e *journal.Event) (here, earlier bool, err error) {
+func (p acrossPoison) stops(e *event.Event) (here, earlier bool, err error) {
 	campaign, err := strconv.Atoi(e.CampaignID[len(e.CampaignID)-7:])
 	if err != nil {
 		return false, false, fmt.Errorf("read the number of campaign %s: %w", e.CampaignID, err)
@@ -42,7 +42,7 @@ func (p acrossPoison) stops(e *journal.Event) (here, earlier bool, err error) {
 func (p acrossPoison) healthy() (events, poisoned int, err error) {
 	for i := range p.workload.Campaigns {
 		for seq := range p.workload.Events {
-			here, earlier, err := p.stops(&journal.Event{CampaignID: harness.CampaignID(i), Seq: int64(seq + 1)})
+			here, earlier, err := p.stops(&event.Event{CampaignID: harness.CampaignID(i), Seq: int64(seq + 1)})
 			switch {
 			case err != nil:
 				return 0, 0, err
@@ -61,7 +61,7 @@ func (p acrossPoison) document() harness.Kind {
 	d := harness.AcrossDocument(1)
 	fold := d.Fold
 	d.Classify = func(error) projector.Class { return projector.ClassPermanent }
-	d.Fold = func(c *harness.Character, e journal.Event) error {
+	d.Fold = func(c *harness.Character, e event.Event) error {
 		switch here, earlier, err := p.stops(&e); {
 		case err != nil:
 			return err
@@ -85,7 +85,7 @@ func (p acrossPoison) handler() harness.Kind {
 		Key: harness.CharacterOf,
 	})
 	projector.On(h, harness.EventType, func(
-		_ context.Context, g *projector.Group, e journal.Event, d harness.DamageTaken,
+		_ context.Context, g *projector.Group, e event.Event, d harness.DamageTaken,
 	) error {
 		switch here, earlier, err := p.stops(&e); {
 		case err != nil:

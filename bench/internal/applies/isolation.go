@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/tidemark-go/tidemark/bench/internal/harness"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
@@ -76,7 +76,7 @@ func (p poison) fragile() projector.Projection {
 	}
 	h := projector.NewHandlers(spec)
 	projector.On(h, harness.EventType, func(
-		_ context.Context, g *projector.Group, e journal.Event, d harness.DamageTaken,
+		_ context.Context, g *projector.Group, e event.Event, d harness.DamageTaken,
 	) error {
 		campaign, err := strconv.Atoi(e.CampaignID[len(e.CampaignID)-7:])
 		if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/bench/internal/harness"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
@@ -174,19 +174,19 @@ func copyByProcess(ctx context.Context, pool *pgxpool.Pool, total int) error {
 func copies() projector.Process[harness.Character] {
 	return projector.Process[harness.Character]{
 		Name: "copies", Version: 1, Types: []string{harness.EventType, copied}, From: new(int64),
-		Key: func(e journal.Event) (string, error) { return e.CampaignID, nil },
-		Fold: func(c *harness.Character, e journal.Event) error {
-			d, err := journal.Decode[harness.DamageTaken](e)
+		Key: func(e event.Event) (string, error) { return e.CampaignID, nil },
+		Fold: func(c *harness.Character, e event.Event) error {
+			d, err := event.Decode[harness.DamageTaken](e)
 			c.Damage += d.Damage
 			c.Events++
 			return err
 		},
-		React: func(_ *harness.Character, e journal.Event) ([]projector.Do, error) {
+		React: func(_ *harness.Character, e event.Event) ([]projector.Do, error) {
 			if e.Type != harness.EventType {
 				return nil, nil
 			}
 			return []projector.Do{{
-				Campaign: "copy-of-" + e.CampaignID, Events: []journal.Event{{Type: copied, Payload: e.Payload}},
+				Campaign: "copy-of-" + e.CampaignID, Events: []event.Event{{Type: copied, Payload: e.Payload}},
 			}}, nil
 		},
 	}

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/pkg/projector/sqlfile"
 )
@@ -36,7 +36,7 @@ func SQLFile() Kind {
 func GoHandler() Kind {
 	return Kind{Name: "Go handler", Count: CountCharacters, Make: func() (projector.Projection, error) {
 		h := projector.NewHandlers(projector.Spec{Name: "characters", Version: 1, Tables: CreateCharacters})
-		projector.On(h, EventType, func(_ context.Context, g *projector.Group, e journal.Event, d DamageTaken) error {
+		projector.On(h, EventType, func(_ context.Context, g *projector.Group, e event.Event, d DamageTaken) error {
 			g.Queue(UpsertCharacter, e.CampaignID, d.CharacterID, d.Damage)
 			return nil
 		})
@@ -74,8 +74,8 @@ func documents(name string, d projector.Document[Character]) Kind {
 func characters() projector.Document[Character] {
 	return projector.Document[Character]{
 		Name: "characters", Version: 1, Types: []string{EventType}, Key: CharacterOf,
-		Fold: func(c *Character, e journal.Event) error {
-			d, err := journal.Decode[DamageTaken](e)
+		Fold: func(c *Character, e event.Event) error {
+			d, err := event.Decode[DamageTaken](e)
 			c.Damage += d.Damage
 			c.Events++
 			return err
@@ -84,8 +84,8 @@ func characters() projector.Document[Character] {
 }
 
 // CharacterOf returns the character that an event is about.
-func CharacterOf(e journal.Event) (string, error) {
-	d, err := journal.Decode[DamageTaken](e)
+func CharacterOf(e event.Event) (string, error) {
+	d, err := event.Decode[DamageTaken](e)
 	return d.CharacterID, err
 }
 
@@ -94,7 +94,7 @@ func CharacterOf(e journal.Event) (string, error) {
 func NoOp() Kind {
 	return Kind{Name: "no-op", Make: func() (projector.Projection, error) {
 		h := projector.NewHandlers(projector.Spec{Name: "nothing", Version: 1})
-		projector.On(h, EventType, func(context.Context, *projector.Group, journal.Event, DamageTaken) error { return nil })
+		projector.On(h, EventType, func(context.Context, *projector.Group, event.Event, DamageTaken) error { return nil })
 		return h, nil
 	}}
 }

@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
 // The workload: characters of tabletop campaigns take damage, and a table keeps the sum for each.
@@ -87,8 +87,8 @@ func (w Workload) CharacterAt(i int, seq int64) (character, before int) {
 }
 
 // events returns the events of campaign i.
-func (w Workload) events(i int) ([]journal.Event, error) {
-	events := make([]journal.Event, w.Events)
+func (w Workload) events(i int) ([]event.Event, error) {
+	events := make([]event.Event, w.Events)
 	for j := range events {
 		d := DamageAt(j + 1)
 		if w.Characters > 0 {
@@ -99,7 +99,7 @@ func (w Workload) events(i int) ([]journal.Event, error) {
 		if err != nil {
 			return nil, fmt.Errorf("encode event %d: %w", j+1, err)
 		}
-		events[j] = journal.Event{Type: EventType, Payload: payload}
+		events[j] = event.Event{Type: EventType, Payload: payload}
 	}
 	return events, nil
 }

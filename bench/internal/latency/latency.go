@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tidemark-go/tidemark/bench/internal/harness"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
@@ -158,7 +159,7 @@ func (l *latency) appendToVisible(ctx context.Context, length time.Duration) (ha
 			start := time.Now()
 			err := pgx.BeginFunc(groupCtx, l.write, func(tx pgx.Tx) error {
 				_, err := journal.Append(groupCtx, tx, harness.CampaignID(0), journal.Any,
-					journal.Event{Type: harness.EventType, Payload: l.payload})
+					event.Event{Type: harness.EventType, Payload: l.payload})
 				return err
 			})
 			begun <- start

@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/bench/internal/harness"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
@@ -98,7 +99,7 @@ func (l *latency) appendToSeen(
 		start := time.Now()
 		err := pgx.BeginFunc(ctx, l.write, func(tx pgx.Tx) error {
 			_, err := journal.Append(ctx, tx, harness.CampaignID(0), journal.Any,
-				journal.Event{Type: harness.EventType, Payload: l.payload})
+				event.Event{Type: harness.EventType, Payload: l.payload})
 			return err
 		})
 		if err != nil {

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tidemark-go/tidemark/bench/internal/harness"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
@@ -89,7 +90,7 @@ func (l *latency) appendToWaited(
 			a := appended{start: time.Now()}
 			err := pgx.BeginFunc(groupCtx, l.write, func(tx pgx.Tx) error {
 				places, err := journal.Append(groupCtx, tx, harness.CampaignID(0), journal.Any,
-					journal.Event{Type: harness.EventType, Payload: l.payload})
+					event.Event{Type: harness.EventType, Payload: l.payload})
 				if err == nil {
 					a.token = places[0].Token()
 				}

@@ -25,6 +25,7 @@ import (
 	"github.com/tidemark-go/tidemark/bench/internal/scale"
 	"github.com/tidemark-go/tidemark/examples/tabletop"
 	"github.com/tidemark-go/tidemark/internal/freeport"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
@@ -208,13 +209,13 @@ func fillLong(ctx context.Context, pool *pgxpool.Pool) error {
 }
 
 // longEvents returns events of a few characters who are hit and healed, with notes about them.
-func longEvents(id string) ([]journal.Event, error) {
-	var events []journal.Event
+func longEvents(id string) ([]event.Event, error) {
+	var events []event.Event
 	var failed error
 	add := func(kind, aggregate string, payload any) {
 		encoded, err := json.Marshal(payload)
 		failed = errors.Join(failed, err)
-		events = append(events, journal.Event{
+		events = append(events, event.Event{
 			Type: kind, AggregateType: "character", AggregateID: aggregate,
 			Payload: encoded,
 		})

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tidemark-go/tidemark/bench/internal/harness"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
@@ -75,7 +76,7 @@ func (a beside) append(ctx context.Context, pool *pgxpool.Pool) (float64, error)
 				begin := time.Now()
 				err := pgx.BeginFunc(groupCtx, pool, func(tx pgx.Tx) error {
 					_, err := journal.Append(groupCtx, tx, campaign, journal.Any,
-						journal.Event{Type: harness.EventType, Payload: payload})
+						event.Event{Type: harness.EventType, Payload: payload})
 					return err
 				})
 				if err != nil {

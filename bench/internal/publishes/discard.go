@@ -9,7 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/tidemark-go/tidemark/bench/internal/harness"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
@@ -41,7 +41,7 @@ func stream(events int) func(context.Context, *harness.Database) (float64, error
 			if n == 0 {
 				first = time.Now()
 			}
-			var e journal.Event
+			var e event.Event
 			var id uuid.UUID
 			// Scan into bytes: pgx would decode a json.RawMessage as JSON.
 			if err := rows.Scan(&e.CampaignID, &e.Seq, &e.Position, (*[16]byte)(&id), &e.Type, &e.Version, &e.Intent,

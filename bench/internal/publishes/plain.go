@@ -11,6 +11,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/bench/internal/harness"
 	"github.com/tidemark-go/tidemark/internal/store/feed"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
@@ -100,7 +101,7 @@ func (w plainly) read(
 		page = int(until - after)
 	}
 	for after < until {
-		events, _, err := feed.ReadWindow(ctx, pool, feed.Window{
+		events, _, err := feed.ReadWindow(ctx, pool, event.Window{
 			After: after, Floor: until, Events: page, Bytes: math.MaxInt64, Small: true,
 		})
 		if err != nil {

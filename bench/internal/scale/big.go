@@ -17,6 +17,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/lease"
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
@@ -52,7 +53,7 @@ type bigSide struct {
 	worker    *projector.Projector
 	queue     *claimer
 	campaigns []campaignHead
-	payload   journal.Event
+	payload   event.Event
 	cursor    int64 // of the relay from the start
 }
 
@@ -120,7 +121,7 @@ func openBig(ctx context.Context, b *harness.Bench, db *harness.Database) (_ *bi
 	damage := harness.DamageAt(1)
 	damage.Source = strings.Repeat(damage.Source, 8)
 	payload, err := json.Marshal(damage)
-	s.payload = journal.Event{Type: harness.EventType, Payload: payload}
+	s.payload = event.Event{Type: harness.EventType, Payload: payload}
 	return s, err
 }
 
@@ -311,7 +312,7 @@ func (s *bigSide) relayStart(ctx context.Context) (float64, error) {
 }
 
 func (s *bigSide) page(ctx context.Context, after, floor int64) error {
-	events, _, err := feed.ReadWindow(ctx, s.pool, feed.Window{
+	events, _, err := feed.ReadWindow(ctx, s.pool, event.Window{
 		After: after, Floor: floor, Events: bigPage, Bytes: 4 << 20, Small: true,
 	})
 	if err == nil && len(events) != bigPage {

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tidemark-go/tidemark/bench/internal/harness"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
@@ -47,7 +48,7 @@ type heldFigures struct{ appends, p50, applied, delay float64 }
 func (l *heldLoad) projection() projector.Projection {
 	h := projector.NewHandlers(projector.Spec{Name: "characters", Version: 1, Tables: harness.CreateCharacters})
 	projector.On(h, harness.EventType,
-		func(_ context.Context, g *projector.Group, e journal.Event, d harness.DamageTaken) error {
+		func(_ context.Context, g *projector.Group, e event.Event, d harness.DamageTaken) error {
 			g.Queue(harness.UpsertCharacter, e.CampaignID, d.CharacterID, d.Damage)
 			l.applied.Add(1)
 			l.mu.Lock()
@@ -75,7 +76,7 @@ func (l *heldLoad) client(ctx context.Context) error {
 		start := time.Now()
 		err = pgx.BeginFunc(ctx, l.pool, func(tx pgx.Tx) error {
 			_, err := journal.Append(ctx, tx, harness.CampaignID(rand.IntN(heldCampaigns)), journal.Any,
-				journal.Event{Type: harness.EventType, Payload: payload})
+				event.Event{Type: harness.EventType, Payload: payload})
 			return err
 		})
 		if ctx.Err() != nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/lease"
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
 	"github.com/tidemark-go/tidemark/internal/surface/table"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
 func groupActs() []*Act {
@@ -91,7 +91,7 @@ func groupActs() []*Act {
 }
 
 // knownGroup returns [outbox.ErrNotRegistered] for an unknown consumer group.
-func knownGroup(ctx context.Context, db journal.Querier, name string) error {
+func knownGroup(ctx context.Context, db event.Querier, name string) error {
 	groups, err := outbox.Groups(ctx, db)
 	if err == nil && !slices.ContainsFunc(groups, func(g outbox.Group) bool { return g.Name == name }) {
 		err = fmt.Errorf("group %q: %w", name, outbox.ErrNotRegistered)

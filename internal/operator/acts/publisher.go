@@ -17,7 +17,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/internal/surface/table"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
 type publication struct{ operator.Publication }
@@ -29,7 +29,7 @@ func (in *publication) told(text string) func(*admin.Outcome) Told {
 // each calls do for the named publications that are able. If none is able it calls do for all of them,
 // so that the caller gets the reason. Errors: [publications.ErrNotFound].
 func (in *publication) each(
-	ctx context.Context, db journal.Querier, able func(publications.Publication) bool, do func(publications.Key) error,
+	ctx context.Context, db event.Querier, able func(publications.Publication) bool, do func(publications.Key) error,
 ) error {
 	list, err := publications.List(ctx, db, in.Key())
 	switch {

@@ -14,7 +14,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/doctor"
 	"github.com/tidemark-go/tidemark/internal/redact"
 	"github.com/tidemark-go/tidemark/internal/status"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
 // Of converts v.
@@ -70,7 +70,7 @@ func convert(v reflect.Value) any {
 		return x
 	case error:
 		return redact.Error(x)
-	case journal.Event:
+	case event.Event:
 		object := map[string]any{"unreadable": nil}
 		fields(v, object)
 		if unreadable := x.Unreadable(); unreadable != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/lease"
 	"github.com/tidemark-go/tidemark/internal/surface/table"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
@@ -52,7 +53,7 @@ func campaignViews() []*View {
 		}, func(ctx context.Context, from Reader, in *oneCampaign) (*Campaign, error) {
 			head, err := feed.Head(ctx, from.Pool, in.CampaignID)
 			switch {
-			case errors.Is(err, journal.ErrNotFound):
+			case errors.Is(err, event.ErrNotFound):
 				return nil, noSuchCampaign(ctx, from, in.CampaignID)
 			case err != nil:
 				return nil, err
@@ -62,18 +63,18 @@ func campaignViews() []*View {
 		list(View{
 			Name: "listEvents", Path: "/campaigns/{campaign}/events", Schema: "Event",
 			Short: "The events of a campaign, in their order",
-		}, lists[*campaignEvents, journal.Event]{
-			Read: func(ctx context.Context, from Reader, in *campaignEvents) ([]journal.Event, any, error) {
+		}, lists[*campaignEvents, event.Event]{
+			Read: func(ctx context.Context, from Reader, in *campaignEvents) ([]event.Event, any, error) {
 				events, more, err := feed.ListCampaign(ctx, from.Pool, in.CampaignID, in.After+1, from.events(in.Limit))
 				if err == nil && len(events) == 0 { // past its end, or unknown
 					_, err = feed.Head(ctx, from.Pool, in.CampaignID)
 				}
-				return from.page(events, more, func(e journal.Event) int64 { return e.Seq }, err)
+				return from.page(events, more, func(e event.Event) int64 { return e.Seq }, err)
 			},
 		}),
 		one(View{
 			Name: "getEvent", Path: "/campaigns/{campaign}/events/{seq}", Schema: "Event", Short: "One event",
-		}, func(ctx context.Context, from Reader, in *campaignEvent) (journal.Event, error) {
+		}, func(ctx context.Context, from Reader, in *campaignEvent) (event.Event, error) {
 			e, err := journal.Get(ctx, from.Pool, in.CampaignID, in.Seq)
 			return from.event(e), err
 		}, nil),
@@ -112,7 +113,7 @@ func campaignViews() []*View {
 
 // noSuchCampaign returns an error that names the ids with the longest common prefix.
 func noSuchCampaign(ctx context.Context, from Reader, campaignID string) error {
-	err := fmt.Errorf("no campaign %q: %w; ids are case-sensitive", campaignID, journal.ErrNotFound)
+	err := fmt.Errorf("no campaign %q: %w; ids are case-sensitive", campaignID, event.ErrNotFound)
 	for prefix := []rune(campaignID); ; prefix = prefix[:len(prefix)/2] {
 		near, failure := feed.Campaigns(ctx, from.Pool, string(prefix), "", similarCampaigns)
 		switch {

@@ -10,7 +10,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
 	"github.com/tidemark-go/tidemark/internal/surface/table"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
 type eventQuery struct {
@@ -47,20 +47,20 @@ func eventViews() []*View {
 				"events query --type funds_withdrawn --tag wallet=7", "events query --tag wallet=7 --after 1200 --json",
 			},
 			Empty: "No matching events.",
-		}, lists[*eventQuery, journal.Event]{
-			Read: func(ctx context.Context, from Reader, in *eventQuery) ([]journal.Event, any, error) {
-				query := journal.Query{Items: []journal.Item{{Types: in.Types, Tags: in.Tags}}}
+		}, lists[*eventQuery, event.Event]{
+			Read: func(ctx context.Context, from Reader, in *eventQuery) ([]event.Event, any, error) {
+				query := event.Query{Items: []event.Item{{Types: in.Types, Tags: in.Tags}}}
 				bound := from.events(in.Limit)
 				bound.Time = from.Time
 				events, until, more, err := feed.ListMatches(ctx, from.Pool, query, in.After+1, bound)
-				shown, next, err := from.page(events, more, func(e journal.Event) int64 { return e.Position }, err)
+				shown, next, err := from.page(events, more, func(e event.Event) int64 { return e.Position }, err)
 				if more && err == nil {
 					next = until
 				}
 				return shown, next, err
 			},
 			Columns: "POSITION|CAMPAIGN|SEQ|TYPE|TAGS|RECORDED",
-			Row: func(e journal.Event) []table.Cell {
+			Row: func(e event.Event) []table.Cell {
 				return table.Row(e.Position, e.CampaignID, e.Seq, e.Type, strings.Join(e.Tags, " "), e.RecordedAt)
 			},
 		}),
@@ -152,8 +152,8 @@ func (r Reader) events(limit int) feed.List {
 
 // page returns events as the reader may see them, and the place of the next page.
 func (r Reader) page(
-	events []journal.Event, more bool, place func(journal.Event) int64, err error,
-) (shown []journal.Event, next any, _ error) {
+	events []event.Event, more bool, place func(event.Event) int64, err error,
+) (shown []event.Event, next any, _ error) {
 	for i, e := range events {
 		events[i] = r.event(e)
 	}

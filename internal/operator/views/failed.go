@@ -10,7 +10,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/operator"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/surface/table"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
 type limited struct {
@@ -203,7 +203,7 @@ func showFailed(page *table.Page, d *failed.Detail) {
 	Section(page, "Log", "listFailedLog", d.History)
 }
 
-func eventFacts(e journal.Event) []table.Fact {
+func eventFacts(e event.Event) []table.Fact {
 	return []table.Fact{
 		{Name: "type", Value: fmt.Sprintf("%s, version %d, %s", e.Type, e.Version, e.Intent)},
 		{Name: "id", Value: e.ID.String()},

@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/tidemark-go/tidemark/internal/operator"
-	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/internal/surface/table"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
@@ -35,7 +35,7 @@ type parkedChoice struct {
 // parkedState is an event that one publisher or several have refused.
 type parkedState struct {
 	Parked []publications.Parked
-	Event  journal.Event
+	Event  event.Event
 	Log    []publications.Record
 }
 
@@ -130,7 +130,7 @@ func readParked(ctx context.Context, from Reader, in *parkedChoice) (s parkedSta
 		return s, err
 	}
 	e, err := journal.Get(ctx, from.Pool, in.CampaignID, in.Seq)
-	if err != nil && !errors.Is(err, feed.ErrUnreadable) {
+	if err != nil && !errors.Is(err, event.ErrUnreadable) {
 		return s, err
 	}
 	s.Event = from.event(e)

@@ -6,7 +6,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/operator"
 	"github.com/tidemark-go/tidemark/internal/store/scheduled"
 	"github.com/tidemark-go/tidemark/internal/surface/table"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
 type scheduledList struct {
@@ -18,7 +18,7 @@ type scheduledList struct {
 
 type scheduledAppend struct {
 	scheduled.Append
-	Content []journal.Event
+	Content []event.Event
 }
 
 func scheduledViews() []*View {

@@ -11,7 +11,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/lease"
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
 	"github.com/tidemark-go/tidemark/internal/store/pause"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
 const (
@@ -44,7 +44,7 @@ type Standing struct {
 }
 
 // ReadCampaign returns the state of the campaign whose last event is head.
-func ReadCampaign(ctx context.Context, pool *pgxpool.Pool, head journal.Event) (*Campaign, error) {
+func ReadCampaign(ctx context.Context, pool *pgxpool.Pool, head event.Event) (*Campaign, error) {
 	id := head.CampaignID
 	c := &Campaign{CampaignID: id, Head: Head{head.Seq, head.Position, head.Type, head.RecordedAt}}
 	groups, err := outbox.Groups(ctx, pool)

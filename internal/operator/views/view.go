@@ -19,7 +19,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/operator/param"
 	"github.com/tidemark-go/tidemark/internal/slice"
 	"github.com/tidemark-go/tidemark/internal/surface/table"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
 // View is one thing that operators read. The command, the API call and the reference of both are
@@ -47,11 +47,11 @@ type View struct {
 type Reader struct {
 	Pool *pgxpool.Pool
 	Acts *admin.Acts
-	API  bool                              // the API reads, page by page
-	Look int                               // rows searched for one page; 0: until the page is full
-	Time time.Duration                     // after which a page of the journal ends where it has got to; 0: never
-	Hide func(journal.Event) journal.Event // hides what the reader may not see; nil: nothing
-	Bare bool                              // the reader may not see payloads, so none is read
+	API  bool                          // the API reads, page by page
+	Look int                           // rows searched for one page; 0: until the page is full
+	Time time.Duration                 // after which a page of the journal ends where it has got to; 0: never
+	Hide func(event.Event) event.Event // hides what the reader may not see; nil: nothing
+	Bare bool                          // the reader may not see payloads, so none is read
 	// Redact hides what the reader may not see of a read model's row; nil: nothing.
 	Redact func(json.RawMessage) json.RawMessage
 }
@@ -63,7 +63,7 @@ func (r Reader) row(row json.RawMessage) json.RawMessage {
 	return r.Redact(row)
 }
 
-func (r Reader) event(e journal.Event) journal.Event {
+func (r Reader) event(e event.Event) event.Event {
 	if r.Hide == nil {
 		return e
 	}

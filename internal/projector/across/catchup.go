@@ -9,9 +9,9 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/projector/apply"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
-	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/ledger"
 	"github.com/tidemark-go/tidemark/internal/store/pages"
+	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
 const (
@@ -139,7 +139,7 @@ func (p *place) open(ctx context.Context) {
 // readWindow reads a window up to its end, or up to a limit, as of most events. With single it ends after the first
 // event of a key that is behind: finding the key of a later one may end the process.
 func (p *place) readWindow(ctx context.Context, w *window, most int, single bool) error {
-	events, until, err := p.readJournal(ctx, feed.Window{
+	events, until, err := p.readJournal(ctx, event.Window{
 		After: w.after, Floor: w.until, Events: most, Bytes: pages.Bytes,
 	})
 	if err != nil {

@@ -5,13 +5,13 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/kind"
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/pages"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
 // passing counts events of the journal on the way to the next place.
 type passing struct{ n, hash int64 }
 
-func (m *passing) pass(e *journal.Event) {
+func (m *passing) pass(e *event.Event) {
 	m.n++
 	m.hash ^= feed.IDHash(e.ID)
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/tidemark-go/tidemark/internal/store/pages"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
 // TestEventsBelowAPositionAreCountedOnAllPages counts from the middle of one page to the middle of
@@ -17,7 +17,7 @@ func TestEventsBelowAPositionAreCountedOnAllPages(t *testing.T) {
 	g := gathered{pages: []*pages.Page{{After: 0, Until: 10}, {After: 10, Until: 20}, {After: 20, Until: 30}}}
 	for i, page := range g.pages {
 		for position := int64(10*i + 2); position <= page.Until; position += 2 {
-			e := journal.Event{ID: uuid.New(), Position: position}
+			e := event.Event{ID: uuid.New(), Position: position}
 			if page.Events = append(page.Events, e); position > 4 && position < 26 {
 				want.pass(&e)
 			}

@@ -14,7 +14,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/ledger"
 	"github.com/tidemark-go/tidemark/internal/store/pages"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
 // probeNext tries the next failed event that is due, if there is one.
@@ -37,7 +37,7 @@ func (p *place) probe(ctx context.Context, s *failed.Standing) error {
 	if !s.Failed {
 		at-- // it is resolved
 	}
-	events, _, err := p.readJournal(ctx, feed.Window{After: at - 1, Floor: at, Events: 1, Bytes: math.MaxInt64})
+	events, _, err := p.readJournal(ctx, event.Window{After: at - 1, Floor: at, Events: 1, Bytes: math.MaxInt64})
 	if err != nil {
 		return err
 	}
@@ -93,7 +93,7 @@ func (p *place) probe(ctx context.Context, s *failed.Standing) error {
 }
 
 // readJournal reads events of the instance of the database in which the place was claimed.
-func (p *place) readJournal(ctx context.Context, w feed.Window) ([]journal.Event, int64, error) {
+func (p *place) readJournal(ctx context.Context, w event.Window) ([]event.Event, int64, error) {
 	page, err := feed.ReadPage(ctx, feed.Through{Querier: p.Cfg.Pool, Archive: p.Cfg.Archive}, w)
 	if err == nil && page.Instance != p.instance || errors.Is(err, feed.ErrReplaced) {
 		err = ledger.ErrLost

@@ -56,7 +56,7 @@ func NewRunner(b *registry.Base, a *apply.Applier) *Runner {
 	return &Runner{
 		Base: b, Applier: a, source: newSource(b), places: map[publications.Key]*holding{},
 		loops: map[publications.Key]*pulse.Loop{}, ended: make(chan struct{}, 1),
-		db:    ledger.New(b.Cfg.Pool, b.Keeper.Owner, ledger.Projection, b.Cfg.LeaseTTL),
+		db: ledger.New(b.Cfg.Pool, b.Keeper.Owner, ledger.Projection, b.Cfg.LeaseTTL),
 	}
 }
 

@@ -17,19 +17,19 @@ import (
 	"github.com/tidemark-go/tidemark/internal/slice"
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/ledger"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
 // Keyed is an event of a projection across campaigns.
 type Keyed struct {
-	Event *journal.Event // nil: the projection does not want it
+	Event *event.Event // nil: the projection does not want it
 	Key   string
 	Fault error // known before it is tried: it cannot be read, or its key cannot be found
 }
 
 // KeyOf returns an event of a projection across campaigns with its key. fault tells why it cannot be
 // read.
-func KeyOf(k *registry.Projection, e *journal.Event, fault error) (one Keyed) {
+func KeyOf(k *registry.Projection, e *event.Event, fault error) (one Keyed) {
 	if !k.Wants(e) {
 		return one
 	}
@@ -52,7 +52,7 @@ func KeyOf(k *registry.Projection, e *journal.Event, fault error) (one Keyed) {
 	return one
 }
 
-func keyOf(k *registry.Projection, e *journal.Event) (key string, err error) {
+func keyOf(k *registry.Projection, e *event.Event) (key string, err error) {
 	defer failure.Recover(&err)
 	if key, err = k.Described.Key(*e); err != nil {
 		return "", fmt.Errorf("find the key of the event: %w", err)
@@ -130,7 +130,7 @@ func (a *Applier) stride(ctx context.Context, s *Stride, careful bool) (held map
 	var g *kind.Group
 	inParts := t.Streams && kind.Eventwise(k.Projection) != nil && !k.Intricate.Load() && !t.looksAhead()
 	if !careful && !inParts {
-		events := slice.Of(s.Events, func(e Keyed) journal.Event { return *e.Event })
+		events := slice.Of(s.Events, func(e Keyed) event.Event { return *e.Event })
 		g = t.Group(k, events)
 		held = map[string]int64{}
 		kind.Isolate(g, func(i int, cause error) bool {
@@ -214,7 +214,7 @@ func (t *Transaction) strideCarefully(ctx context.Context, s *Stride) (held map[
 		if until < 0 {
 			until = len(rest)
 		}
-		events := slice.Of(rest[:until], func(e Keyed) journal.Event { return *e.Event })
+		events := slice.Of(rest[:until], func(e Keyed) event.Event { return *e.Event })
 		n, cause, err := t.find(ctx, k, events)
 		if err != nil {
 			return nil, err

@@ -8,7 +8,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/failure"
 	"github.com/tidemark-go/tidemark/internal/projector/pipeline"
 	"github.com/tidemark-go/tidemark/internal/slice"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
 // orderedParts is how many parts are sent at once: what follows a failure is sent in vain.
@@ -18,7 +18,7 @@ const orderedParts = 18
 // on from the last savepoint, without the culprit and the events that wait for it.
 func (t *Transaction) strideInParts(ctx context.Context, s *Stride) (held map[string]int64, err error) {
 	k, causes := s.Projection, make([]error, len(s.Events))
-	tasks := slice.Of(s.Events, func(e Keyed) *task { return &task{k: k, events: []journal.Event{*e.Event}} })
+	tasks := slice.Of(s.Events, func(e Keyed) *task { return &task{k: k, events: []event.Event{*e.Event}} })
 	c, err := t.collect(ctx, k, tasks)
 	if err != nil {
 		return nil, err

@@ -15,7 +15,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/pipeline"
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
 	"github.com/tidemark-go/tidemark/internal/pulse"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
 // Supervise calls a projection's code with a context that ends at its deadline. Code that has not
@@ -115,7 +115,7 @@ func (a *Applier) abandon(ctx context.Context, k *registry.Projection, g *kind.G
 }
 
 // noteLate records in a [failure.DeadlineError] which events were tried.
-func noteLate(err error, events []journal.Event) {
+func noteLate(err error, events []event.Event) {
 	if late, ok := errors.AsType[*failure.DeadlineError](err); ok {
 		late.Tried.Events, late.Tried.At = len(events), failure.Verdict{
 			Projection: late.Projection, CampaignID: events[0].CampaignID, Seq: events[0].Seq,

@@ -8,7 +8,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
 	"github.com/tidemark-go/tidemark/internal/slice"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
 // groupState is a transaction's group: its units and their events, their rows of the registry and
@@ -19,7 +19,7 @@ type groupState struct {
 	standings map[string]map[string]*failed.Standing // deferred campaigns, by campaign and projection
 	// events that operators have resolved, by projection (without its table set) and campaign
 	LeftOut  map[failed.Key][]int64
-	Events   []journal.Event // of all units, in order
+	Events   []event.Event // of all units, in order
 	failures []*incident
 	verdicts map[failure.Verdict]error // known failures of events, before they are tried
 }
@@ -37,7 +37,7 @@ func (h *groupState) task(k *registry.Projection, u *Unit) *task {
 	one := &task{k: k, unit: u, events: u.Events}
 	for i := range u.Events {
 		if !h.Wants(k, &u.Events[i]) {
-			one.events = slices.DeleteFunc(slices.Clone(u.Events), func(e journal.Event) bool { return !h.Wants(k, &e) })
+			one.events = slices.DeleteFunc(slices.Clone(u.Events), func(e event.Event) bool { return !h.Wants(k, &e) })
 			break
 		}
 	}
@@ -58,7 +58,7 @@ func (h *groupState) applies(k *registry.Projection, u *Unit) bool {
 }
 
 // wanted returns the events of the units that a projection applies, in order.
-func (h *groupState) wanted(k *registry.Projection) ([]journal.Event, error) {
+func (h *groupState) wanted(k *registry.Projection) ([]event.Event, error) {
 	n, total := 0, 0
 	for _, u := range h.Units {
 		total += len(u.Events)
@@ -81,7 +81,7 @@ func (h *groupState) wanted(k *registry.Projection) ([]journal.Event, error) {
 	case n == len(h.Events) && total == n:
 		return h.Events, nil
 	}
-	wanted := make([]journal.Event, 0, n)
+	wanted := make([]event.Event, 0, n)
 	for _, u := range h.Units {
 		if !h.applies(k, u) {
 			continue
@@ -132,13 +132,13 @@ func (h *groupState) LeaveOut(projection, campaignID string, seq int64) {
 }
 
 // LeavesOut reports whether the projection leaves out the event.
-func (h *groupState) LeavesOut(k *registry.Projection, e *journal.Event) bool {
+func (h *groupState) LeavesOut(k *registry.Projection, e *event.Event) bool {
 	return h.LeftOut != nil &&
 		slices.Contains(h.LeftOut[failed.Key{Projection: k.Described.Name, CampaignID: e.CampaignID}], e.Seq)
 }
 
 // Wants reports whether the projection applies the event.
-func (h *groupState) Wants(k *registry.Projection, e *journal.Event) bool {
+func (h *groupState) Wants(k *registry.Projection, e *event.Event) bool {
 	return k.Wants(e) && !h.LeavesOut(k, e)
 }
 
@@ -168,7 +168,7 @@ func (h *groupState) campaigns() []string {
 
 // verdict returns what is known of an event before it is tried: it cannot be read, or the
 // projection failed on it in a way that cost the transaction. It returns nil if nothing is known.
-func (h *groupState) verdict(k *registry.Projection, u *Unit, e *journal.Event) error {
+func (h *groupState) verdict(k *registry.Projection, u *Unit, e *event.Event) error {
 	if err := u.Unreadable[e.Seq]; err != nil {
 		return err
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/redact"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
 	pauses "github.com/tidemark-go/tidemark/internal/store/pause"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
 // incident is an event that a projection could not apply, and the decision about it.
@@ -25,7 +25,7 @@ type incident struct {
 }
 
 // describe returns what is stored of an error on e. Of a database error it keeps the message: details quote rows.
-func (a *Applier) describe(k *registry.Projection, e *journal.Event, err error) failed.Failure {
+func (a *Applier) describe(k *registry.Projection, e *event.Event, err error) failed.Failure {
 	f := failed.Failure{
 		Group: a.Cfg.ConsumerGroup, Projection: k.Name, Version: k.Described.Version,
 		CampaignID: e.CampaignID, Seq: e.Seq, EventID: e.ID, EventType: e.Type,
@@ -54,7 +54,7 @@ func (a *Applier) describe(k *registry.Projection, e *journal.Event, err error) 
 }
 
 // fail records that a projection could not apply e. The end of the transaction writes what follows.
-func (t *Transaction) fail(k *registry.Projection, e *journal.Event, cause error) *incident {
+func (t *Transaction) fail(k *registry.Projection, e *event.Event, cause error) *incident {
 	f := &incident{Failure: t.Applier.describe(k, e, failure.Cause(cause)), policy: k.Policy(e.Type)}
 	if failure.Later(cause) { // no policy may skip what cannot be read
 		f.policy = kind.DefaultPolicy

@@ -12,7 +12,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
 	"github.com/tidemark-go/tidemark/internal/store/lease"
 	"github.com/tidemark-go/tidemark/internal/store/ledger"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
 // applyIsolated redoes a failed group one campaign at a time, so only the culprit is deferred. It
@@ -58,9 +58,9 @@ func (a *Applier) applyCampaign(
 // ApplyUpTo applies a unit's events up to the first that fails or is known to fail. It returns the
 // number applied, and the cause of the failure; nil if none fails.
 func (t *Transaction) ApplyUpTo(
-	ctx context.Context, k *registry.Projection, u *Unit, events []journal.Event,
+	ctx context.Context, k *registry.Projection, u *Unit, events []event.Event,
 ) (n int, cause, err error) {
-	end := slices.IndexFunc(events, func(e journal.Event) bool { return t.verdict(k, u, &e) != nil })
+	end := slices.IndexFunc(events, func(e event.Event) bool { return t.verdict(k, u, &e) != nil })
 	if end < 0 {
 		return t.find(ctx, k, events)
 	}
@@ -74,7 +74,7 @@ func (t *Transaction) ApplyUpTo(
 // the failure; nil if none fails. It narrows a failing range to the event that the error names, or
 // halves it. Events of a suspect go one by one, each named by a mark that is committed before.
 func (t *Transaction) find(
-	ctx context.Context, k *registry.Projection, events []journal.Event,
+	ctx context.Context, k *registry.Projection, events []event.Event,
 ) (n int, cause, err error) {
 	end := len(events)
 	from, to := 0, end // the culprit is between them, once the range has been narrowed
@@ -109,7 +109,7 @@ func (t *Transaction) find(
 		size /= 2
 		var named *failure.ApplyError
 		if hinted = !hinted && errors.As(cause, &named); hinted {
-			if i := slices.IndexFunc(some, func(e journal.Event) bool {
+			if i := slices.IndexFunc(some, func(e event.Event) bool {
 				return e.CampaignID == named.CampaignID && e.Seq == named.Seq
 			}); i >= 0 {
 				to, size = from+i+1, max(1, i)
@@ -120,7 +120,7 @@ func (t *Transaction) find(
 }
 
 // attempt applies events inside a savepoint, and rolls back to it if they fail.
-func (t *Transaction) attempt(ctx context.Context, k *registry.Projection, events []journal.Event) error {
+func (t *Transaction) attempt(ctx context.Context, k *registry.Projection, events []event.Event) error {
 	t.LimitStatements(k.Timeout(events))
 	start := time.Now()
 	err := t.savepoint(ctx, k, func() error { return t.Apply(ctx, k, events) })

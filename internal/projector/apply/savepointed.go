@@ -13,7 +13,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
 	"github.com/tidemark-go/tidemark/internal/slice"
 	"github.com/tidemark-go/tidemark/internal/store/lease"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
 // savepointsAfter is how many groups are applied savepointed after one in which something has
@@ -110,19 +110,19 @@ func (a *Applier) noteFailures(t *Transaction) {
 // task is the events of a campaign for a projection, or one event of a projection across campaigns.
 type task struct {
 	k      *registry.Projection
-	unit   *Unit           // nil: across campaigns
-	events []journal.Event // in order; without those that failed, and those that wait for them
-	failed []failedEvent   // up to the first that is not skipped
+	unit   *Unit         // nil: across campaigns
+	events []event.Event // in order; without those that failed, and those that wait for them
+	failed []failedEvent // up to the first that is not skipped
 }
 
 type failedEvent struct {
-	event journal.Event
+	event event.Event
 	cause error
 }
 
 // dropFailed takes an event that failed out of a task, and all later ones unless the projection skips it.
 func (one *task) dropFailed(seq int64, cause error) (skipped bool) {
-	i := slices.IndexFunc(one.events, func(e journal.Event) bool { return e.Seq == seq })
+	i := slices.IndexFunc(one.events, func(e event.Event) bool { return e.Seq == seq })
 	failed := failedEvent{one.events[i], cause}
 	if skipped = one.k.Skips(failed.event.Type, cause); skipped {
 		one.events = slices.Concat(one.events[:i], one.events[i+1:])
@@ -267,7 +267,7 @@ func (t *Transaction) passes(cause error) bool {
 
 // applyTasks applies a projection's tasks, and finds every event that fails.
 func (t *Transaction) applyTasks(ctx context.Context, k *registry.Projection, tasks []*task) error {
-	events := slices.Concat(slice.Of(tasks, func(one *task) []journal.Event { return one.events })...)
+	events := slices.Concat(slice.Of(tasks, func(one *task) []event.Event { return one.events })...)
 	for len(events) > 0 {
 		n, cause, err := t.find(ctx, k, events)
 		if err != nil || cause == nil {
@@ -299,14 +299,14 @@ func waited(cause error) bool { return failure.IsLockTimeout(cause) || failure.I
 // putOff leaves events of a projection to later groups, because the culprit took long to fail and they may take
 // as long. Their campaigns wait, and count no attempt.
 func (t *Transaction) putOff(
-	k *registry.Projection, culprit *journal.Event, cause error, tasks []*task, events []journal.Event,
+	k *registry.Projection, culprit *event.Event, cause error, tasks []*task, events []event.Event,
 ) {
 	k.Slow.Store(savepointsAfter)
 	f := t.Applier.describe(k, culprit, failure.Cause(cause))
 	later := &failure.PutOffError{Code: f.Code, Message: f.Message, Fingerprint: f.Fingerprint}
 	for i := range events {
 		one := taskOf(tasks, events[i].CampaignID)
-		if slices.ContainsFunc(one.events, func(e journal.Event) bool { return e.Seq == events[i].Seq }) {
+		if slices.ContainsFunc(one.events, func(e event.Event) bool { return e.Seq == events[i].Seq }) {
 			one.dropFailed(events[i].Seq, later)
 		}
 	}

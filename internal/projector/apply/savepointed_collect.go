@@ -12,7 +12,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/pipeline"
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
 	"github.com/tidemark-go/tidemark/internal/slice"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
 const (
@@ -32,9 +32,9 @@ type collection struct {
 	*pipeline.Pipeline
 	k      *registry.Projection
 	tasks  []*task
-	limit  time.Duration     // of the projection
-	events [][]journal.Event // by task
-	failed [][]failedEvent   // by task
+	limit  time.Duration   // of the projection
+	events [][]event.Event // by task
+	failed [][]failedEvent // by task
 }
 
 // collect has a projection queue its statements for the events of tasks. Nothing is sent yet, so an
@@ -107,14 +107,14 @@ func (c *collection) run(ctx context.Context, each kind.EachEvent, g *kind.Group
 }
 
 // apply calls the projection for one event. A panic becomes an error.
-func (c *collection) apply(ctx context.Context, each kind.EachEvent, g *kind.Group, e journal.Event) (err error) {
+func (c *collection) apply(ctx context.Context, each kind.EachEvent, g *kind.Group, e event.Event) (err error) {
 	defer failure.Recover(&err)
 	g.At(e)
 	return each(ctx, g, e)
 }
 
 // plain reports whether all statements queued for e belong to e and have no reader, and their texts remain few.
-func (c *collection) plain(from int, e *journal.Event, texts map[string]bool, last *string) bool {
+func (c *collection) plain(from int, e *event.Event, texts map[string]bool, last *string) bool {
 	for i, q := range c.Batch.QueuedQueries[from:] {
 		if o := c.Origins[from+i]; q.Fn != nil || o.Seq != e.Seq || o.CampaignID != e.CampaignID {
 			return false
@@ -200,17 +200,17 @@ func (p *part) without(cause error) (before *part, rest []*part) {
 }
 
 // culprit returns the event whose statement has failed.
-func (p *part) culprit() journal.Event {
+func (p *part) culprit() event.Event {
 	at := p.origins[p.Failed]
 	events := taskOf(p.tasks, at.CampaignID).events
-	return events[slices.IndexFunc(events, func(e journal.Event) bool { return e.Seq == at.Seq })]
+	return events[slices.IndexFunc(events, func(e event.Event) bool { return e.Seq == at.Seq })]
 }
 
 // eventsOf returns the campaigns and seqs of the events in parts.
-func eventsOf(parts []*part) (events []journal.Event) {
+func eventsOf(parts []*part) (events []event.Event) {
 	for _, one := range parts {
 		for _, at := range one.origins {
-			events = append(events, journal.Event{CampaignID: at.CampaignID, Seq: at.Seq})
+			events = append(events, event.Event{CampaignID: at.CampaignID, Seq: at.Seq})
 		}
 	}
 	return events

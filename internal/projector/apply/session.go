@@ -13,7 +13,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/kind"
 	"github.com/tidemark-go/tidemark/internal/projector/pipeline"
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
 // session is a transaction's connection and its settings in force: search_path, limits on
@@ -55,7 +55,7 @@ func (s *session) useSchema(path string) {
 }
 
 // Group returns a projection's group of events.
-func (s *session) Group(k *registry.Projection, events []journal.Event) *kind.Group {
+func (s *session) Group(k *registry.Projection, events []event.Event) *kind.Group {
 	g := kind.NewGroup(events, k.Name, k.Comment, s.Pipeline)
 	kind.React(g, s.reacting)
 	return g

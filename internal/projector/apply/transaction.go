@@ -17,7 +17,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/tracing"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
 // Transaction applies one group of units.
@@ -134,7 +134,7 @@ func (t *Transaction) Reading() *Reading {
 }
 
 // Visit adds an event of unit i, in the current version of its type.
-func (r *Reading) Visit(i int, e *journal.Event, bytes int) {
+func (r *Reading) Visit(i int, e *event.Event, bytes int) {
 	t := r.t
 	if i != r.reached {
 		r.reached, r.first = i, len(t.Events)
@@ -161,7 +161,7 @@ func (r *Reading) Open(ctx context.Context) error {
 	}
 	t, catalogue := r.t, r.t.Applier.Cfg.Catalogue
 	events := t.Events[r.from:]
-	sealed := slice.Of(events, func(e journal.Event) bool { return catalogue.Seals(&e) })
+	sealed := slice.Of(events, func(e event.Event) bool { return catalogue.Seals(&e) })
 	faults, err := catalogue.Open(ctx, t.Conn, events)
 	if err != nil {
 		return t.Blame(err)
@@ -204,10 +204,10 @@ func (t *Transaction) Read(ctx context.Context, events int) error {
 	p := t.Applier
 	read := t.GroupRead(events)
 	read.Small = p.small.Load()
-	read.Expand = func(stub *feed.Event, after, until int64, visit func(*feed.Event) bool) error {
+	read.Expand = func(stub *event.Event, after, until int64, visit func(*event.Event) bool) error {
 		t.calls = nil // the database lacks the events
 		at := after
-		err := feed.Expands(ctx, p.Cfg.Archive)(stub, after, until, func(e *feed.Event) bool {
+		err := feed.Expands(ctx, p.Cfg.Archive)(stub, after, until, func(e *event.Event) bool {
 			at = e.Seq
 			return visit(e)
 		})
@@ -232,7 +232,7 @@ func (t *Transaction) Read(ctx context.Context, events int) error {
 		t.queueLeftOut(read.CampaignIDs)
 	}
 	if t.Events == nil {
-		t.Events = make([]journal.Event, 0, p.before.Load())
+		t.Events = make([]event.Event, 0, p.before.Load())
 	}
 	found, counted := t.Reading(), t.counts()
 	t.Sync()
@@ -290,7 +290,7 @@ func (t *Transaction) Read(ctx context.Context, events int) error {
 // link links the group's span to the traces that its events come from.
 func (t *Transaction) link(ctx context.Context) {
 	if t.Applier.Tracer != nil {
-		tracing.Link(t.Applier.Tracer.Of(ctx), t.Events, func(e *journal.Event) []byte { return e.Metadata })
+		tracing.Link(t.Applier.Tracer.Of(ctx), t.Events, func(e *event.Event) []byte { return e.Metadata })
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/kind"
 	"github.com/tidemark-go/tidemark/internal/projector/pipeline"
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
 // applyAll hands every projection the units' events that it wants, as one group each.
@@ -61,7 +61,7 @@ func (t *Transaction) applyAll(ctx context.Context) (err error) {
 }
 
 // Apply has one projection apply events, and runs the statements that it queues.
-func (t *Transaction) Apply(ctx context.Context, k *registry.Projection, events []journal.Event) error {
+func (t *Transaction) Apply(ctx context.Context, k *registry.Projection, events []event.Event) error {
 	g := t.Group(k, events)
 	if err := t.Applier.Load(ctx, k, g); err != nil {
 		return err

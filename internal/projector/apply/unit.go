@@ -10,7 +10,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/lease"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
 // Unit is a campaign to move forward under its lease: live work for all projections in step, from
@@ -23,7 +23,7 @@ type Unit struct {
 	groups   int              // that were committed since its claim
 
 	// Of the group under way:
-	Events     []journal.Event
+	Events     []event.Event
 	counted    int             // events known by number only: the database applies them
 	hashed     *int64          // the hash of their ids; nil: not read yet
 	Unreadable map[int64]error // by seq: why events cannot be brought to their current version
@@ -43,7 +43,7 @@ func CatchUp(l lease.Lease, p *failed.Standing) *Unit {
 
 // Due returns the catch-up units of leased campaigns that are due. Units of one campaign are side by side.
 func (a *Applier) Due(
-	ctx context.Context, db journal.Querier, leases []lease.Lease, projections []string,
+	ctx context.Context, db event.Querier, leases []lease.Lease, projections []string,
 ) ([]*Unit, error) {
 	ids, byID := make([]string, len(leases)), make(map[string]lease.Lease, len(leases))
 	for i, l := range leases {

@@ -14,7 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/tidemark-go/tidemark/internal/redact"
-	"github.com/tidemark-go/tidemark/internal/store/feed"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
@@ -61,7 +61,7 @@ func Classify(err error) Class {
 
 // isEncoding reports whether a connection was refused because it would change text.
 func isEncoding(err error) bool {
-	_, refused := errors.AsType[*journal.EncodingError](err)
+	_, refused := errors.AsType[*event.EncodingError](err)
 	return refused
 }
 
@@ -99,7 +99,7 @@ func elsewhere(err error) bool {
 func IsDecoding(err error) bool {
 	var syntax *json.SyntaxError
 	var mismatch *json.UnmarshalTypeError
-	var decode *journal.DecodeError
+	var decode *event.DecodeError
 	return errors.As(err, &decode) || errors.As(err, &syntax) || errors.As(err, &mismatch) ||
 		errors.Is(err, journal.ErrUnknownVersion)
 }
@@ -168,7 +168,7 @@ func (e *Undecodable) FailureCode() string {
 // later, because it is archived or a wrapping key is out of reach.
 func Unreadable(err error) error {
 	switch {
-	case errors.Is(err, feed.ErrArchived):
+	case errors.Is(err, event.ErrArchived):
 		return err
 	case errors.Is(err, journal.ErrWrappingKey):
 		return &closed{err}
@@ -178,7 +178,7 @@ func Unreadable(err error) error {
 
 // Later reports whether an event that could not be read may be readable later: no policy may skip it.
 func Later(err error) bool {
-	return errors.Is(err, feed.ErrArchived) || errors.Is(err, journal.ErrWrappingKey)
+	return errors.Is(err, event.ErrArchived) || errors.Is(err, journal.ErrWrappingKey)
 }
 
 // closed is the error of an event whose key is out of reach. It counts as no attempt.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
@@ -63,7 +64,7 @@ func TestClassify(t *testing.T) {
 		{"a panic with a deadlock", &PanicError{Value: state("40P01")}, ClassLock},
 		{"marked", fmt.Errorf("apply: %w", Permanent(plain)), ClassPermanent},
 		{"marked by mistake", Permanent(state("40P01")), ClassLock},
-		{"decode", &journal.DecodeError{Type: "moved", Err: plain}, ClassPermanent},
+		{"decode", &event.DecodeError{Type: "moved", Err: plain}, ClassPermanent},
 		{"json", json.Unmarshal([]byte("{"), new(int)), ClassPermanent},
 		{"json of another type", json.Unmarshal([]byte(`"a"`), new(int)), ClassPermanent},
 		{"unknown version", fmt.Errorf("upcast: %w", journal.ErrUnknownVersion), ClassPermanent},

@@ -14,7 +14,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/fastjson"
 	"github.com/tidemark-go/tidemark/internal/projector/failure"
 	"github.com/tidemark-go/tidemark/internal/store/rows"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
 // Delete is returned by the Fold of a [Document] to delete the document. A later event may recreate it.
@@ -35,12 +35,12 @@ type Document[T any] struct {
 
 	// Key returns the key of the document that an event changes, within the event's campaign or across
 	// all; "" means none. nil: one document per campaign, or one of all, with the key "-".
-	Key func(e journal.Event) (string, error)
+	Key func(e event.Event) (string, error)
 
 	Partitions int // as in [Spec]
 
 	// Fold changes the document, at first the zero T, by the event. It must depend only on its arguments.
-	Fold func(doc *T, e journal.Event) error
+	Fold func(doc *T, e event.Event) error
 
 	// DropErased has events whose payload was erased create no document. So the documents of a campaign
 	// that is erased as a whole go. Default: Fold gets these events like others.
@@ -55,7 +55,7 @@ type Document[T any] struct {
 // NewDocument is projector.NewDocument.
 func NewDocument[T any](d Document[T]) Projection {
 	if d.Key == nil {
-		d.Key = func(journal.Event) (string, error) { return onlyKey, nil }
+		d.Key = func(event.Event) (string, error) { return onlyKey, nil }
 	}
 	return newDocument(d)
 }
@@ -74,7 +74,7 @@ func newDocument[T any](d Document[T]) *document[T] {
 // Get reads a document from db, which may be behind the journal. found is false if there is none.
 // If the projection has no Key, key is "". Across campaigns campaignID is not used.
 func (d Document[T]) Get(
-	ctx context.Context, db journal.Querier, campaignID, key string,
+	ctx context.Context, db event.Querier, campaignID, key string,
 ) (doc T, found bool, err error) {
 	if d.Key == nil {
 		key = onlyKey
@@ -104,7 +104,7 @@ type document[T any] struct {
 	Document[T]
 	load, insert, update, deleteAll string
 	// react does what a process does about an event; nil: nothing
-	react func(ctx context.Context, g *Group, key string, state *T, e *journal.Event) error
+	react func(ctx context.Context, g *Group, key string, state *T, e *event.Event) error
 }
 
 type entry[T any] struct {
@@ -266,7 +266,7 @@ func (e *entry[T]) decode() error {
 }
 
 // fold changes a document, or one that is not there, by an event. It reports whether there is none then.
-func (d *document[T]) fold(doc *T, e journal.Event, none bool) (deleted bool, err error) {
+func (d *document[T]) fold(doc *T, e event.Event, none bool) (deleted bool, err error) {
 	if none && d.DropErased && e.Erased() && string(e.Payload) == "{}" {
 		return true, nil
 	}

@@ -9,12 +9,12 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/tidemark-go/tidemark/internal/projector/pipeline"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
 // Group is projector.Group.
 type Group struct {
-	Events []journal.Event
+	Events []event.Event
 
 	projection string
 	comment    string // appended to its statements
@@ -30,7 +30,7 @@ type Group struct {
 var ErrAbandoned = errors.New("the projection took too long, its transaction has ended")
 
 // NewGroup returns a group whose statements go through line.
-func NewGroup(events []journal.Event, projection, comment string, line *pipeline.Pipeline) *Group {
+func NewGroup(events []event.Event, projection, comment string, line *pipeline.Pipeline) *Group {
 	return &Group{Events: events, projection: projection, comment: comment, pipeline: line}
 }
 
@@ -52,9 +52,9 @@ func GroupEnded(g *Group) bool { return g.ended.Load() }
 
 // At assigns the statements queued from now on to e, so an error names the event that caused it.
 // [Handlers] and SQL files call it themselves.
-func (g *Group) At(e journal.Event) { g.at(&e) }
+func (g *Group) At(e event.Event) { g.at(&e) }
 
-func (g *Group) at(e *journal.Event) {
+func (g *Group) at(e *event.Event) {
 	if g.ended.Load() {
 		return
 	}

@@ -6,27 +6,27 @@ import (
 	"slices"
 
 	"github.com/tidemark-go/tidemark/internal/store/feed"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
 // Handlers is projector.Handlers.
 type Handlers struct {
 	spec  Spec
-	calls map[string]func(context.Context, *Group, journal.Event) error
+	calls map[string]func(context.Context, *Group, event.Event) error
 }
 
 // NewHandlers is projector.NewHandlers.
 func NewHandlers(spec Spec) *Handlers {
-	return &Handlers{spec: spec, calls: map[string]func(context.Context, *Group, journal.Event) error{}}
+	return &Handlers{spec: spec, calls: map[string]func(context.Context, *Group, event.Event) error{}}
 }
 
 // On is projector.On.
 func On[T any](
-	h *Handlers, eventType journal.Type[T],
-	handle func(ctx context.Context, group *Group, e journal.Event, payload T) error,
+	h *Handlers, eventType event.Type[T],
+	handle func(ctx context.Context, group *Group, e event.Event, payload T) error,
 ) {
-	h.calls[string(eventType)] = func(ctx context.Context, g *Group, e journal.Event) error {
-		payload, err := journal.Decode[T](e)
+	h.calls[string(eventType)] = func(ctx context.Context, g *Group, e event.Event) error {
+		payload, err := event.Decode[T](e)
 		if err != nil {
 			return err
 		}
@@ -53,12 +53,12 @@ func (h *Handlers) Apply(ctx context.Context, g *Group) error {
 	return nil
 }
 
-func (h *Handlers) applyEvent(ctx context.Context, g *Group, e journal.Event) error {
+func (h *Handlers) applyEvent(ctx context.Context, g *Group, e event.Event) error {
 	return h.handle(ctx, g, &e)
 }
 
 // handle calls the handler of an event, with the event as the cause of anything it appends.
-func (h *Handlers) handle(ctx context.Context, g *Group, e *journal.Event) error {
+func (h *Handlers) handle(ctx context.Context, g *Group, e *event.Event) error {
 	return h.calls[e.Type](feed.WithCause(ctx, e), g, *e)
 }
 

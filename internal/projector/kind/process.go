@@ -12,6 +12,8 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/projector/failure"
 	"github.com/tidemark-go/tidemark/internal/store/feed"
+	"github.com/tidemark-go/tidemark/internal/text"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
@@ -22,17 +24,17 @@ type Process[S any] struct {
 	Types   []string // event types it wants; nil: all
 
 	// Key returns the key of the state that an event changes; "": the event is not for the process.
-	Key func(e journal.Event) (string, error)
+	Key func(e event.Event) (string, error)
 
 	Partitions int // as in [Spec]
 
 	// Fold changes the state, at first the zero S, by the event. It must depend only on its arguments.
 	// [Delete] deletes the state.
-	Fold func(state *S, e journal.Event) error
+	Fold func(state *S, e event.Event) error
 
 	// React returns what to do about an event, given the state that it led to. It is called once in an
 	// event's life, not when events are replayed, and must not change the state.
-	React func(state *S, e journal.Event) ([]Do, error)
+	React func(state *S, e event.Event) ([]Do, error)
 
 	// From is the position after which a new process reacts; nil: the end of the journal when it is
 	// registered. The events before it are folded.
@@ -46,9 +48,9 @@ type Process[S any] struct {
 
 // Do is projector.Do.
 type Do struct {
-	Campaign string          // that gets Events
-	Events   []journal.Event // without ids, which follow from the cause
-	At       time.Time       // when, by the database's clock; zero: at once
+	Campaign string        // that gets Events
+	Events   []event.Event // without ids, which follow from the cause
+	At       time.Time     // when, by the database's clock; zero: at once
 
 	// Timer is the name by which a later event of the same key can replace or cancel the append;
 	// optional.
@@ -68,7 +70,7 @@ func NewProcess[S any](p Process[S]) Projection {
 		Name: p.Name, Version: p.Version, Types: p.Types, Scope: ScopeJournal, Key: p.Key, Partitions: p.Partitions,
 		Fold: p.Fold, OnFailure: p.OnFailure, OnFailureOf: p.OnFailureOf, Classify: p.Classify,
 	})
-	doc.react = func(ctx context.Context, g *Group, key string, state *S, e *journal.Event) error {
+	doc.react = func(ctx context.Context, g *Group, key string, state *S, e *event.Event) error {
 		todo, err := p.React(state, *e)
 		if err != nil || len(todo) == 0 {
 			return err
@@ -79,7 +81,7 @@ func NewProcess[S any](p Process[S]) Projection {
 }
 
 // Get reads the state of a key, which may be behind the journal. found is false if there is none.
-func (p Process[S]) Get(ctx context.Context, db journal.Querier, key string) (state S, found bool, err error) {
+func (p Process[S]) Get(ctx context.Context, db event.Querier, key string) (state S, found bool, err error) {
 	return Document[S]{Name: p.Name, Scope: ScopeJournal, Key: p.Key}.Get(ctx, db, "", key)
 }
 
@@ -124,7 +126,7 @@ type reactions struct {
 }
 
 // react adds what a process does about an event.
-func (g *Group) react(ctx context.Context, process, key string, e *journal.Event, todo []Do) error {
+func (g *Group) react(ctx context.Context, process, key string, e *event.Event, todo []Do) error {
 	ctx = feed.WithReaction(ctx, e)
 	for i, do := range todo {
 		r := &g.reactions
@@ -143,7 +145,7 @@ func (g *Group) react(ctx context.Context, process, key string, e *journal.Event
 		if depth := e.CausationDepth(); depth >= feed.MostDepth {
 			return g.tooDeep(ctx, process, e, depth)
 		}
-		events := make([]journal.Event, len(do.Events))
+		events := make([]event.Event, len(do.Events))
 		for n := range do.Events {
 			events[n] = do.Events[n]
 			events[n].ID = uuid.NewSHA1(e.IdentityUUID(), fmt.Appendf(nil, "%s %d %d", process, i, n))
@@ -184,7 +186,7 @@ func timerName(process, key, timer string) (*string, error) {
 	name := fmt.Sprintf("%s/%d:%s/%s", process, len(key), key, timer)
 	if len(name) > mostTimerName {
 		return nil, failure.Permanent(fmt.Errorf("the timer %s of the key %s has a name of %d bytes, the limit is %d: "+
-			"use a shorter timer or key", feed.Shortened(timer), feed.Shortened(key), len(name), mostTimerName))
+			"use a shorter timer or key", text.Shortened(timer), text.Shortened(key), len(name), mostTimerName))
 	}
 	return &name, nil
 }
@@ -215,14 +217,14 @@ type tooDeepError struct{ error }
 func (tooDeepError) FailureClass() failure.Class { return failure.ClassPermanent }
 
 // tooDeep returns the error of a chain of reactions that is too long, with the chain.
-func (g *Group) tooDeep(ctx context.Context, process string, e *journal.Event, depth int) error {
+func (g *Group) tooDeep(ctx context.Context, process string, e *event.Event, depth int) error {
 	tx, err := g.Tx(ctx)
 	if err != nil {
 		return err
 	}
 	chain := []string{e.Type}
 	for cause := e.CausationID(); cause != "" && len(chain) <= feed.MostDepth; {
-		campaign, id, err := journal.ParseIdentity(cause)
+		campaign, id, err := event.ParseIdentity(cause)
 		if err != nil {
 			break
 		}
@@ -236,7 +238,7 @@ func (g *Group) tooDeep(ctx context.Context, process string, e *journal.Event, d
 			return err
 		}
 		chain = append(chain, eventType)
-		cause = (&journal.Event{Metadata: metadata}).CausationID()
+		cause = (&event.Event{Metadata: metadata}).CausationID()
 	}
 	return tooDeepError{fmt.Errorf("process %s would react for the %dth time in a chain, the limit is %d; the causes, "+
 		"newest first: %s. End the loop, then resolve the event", process, depth+1, feed.MostDepth,

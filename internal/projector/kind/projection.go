@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/internal/projector/failure"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
 // Spec is projector.Spec.
@@ -24,7 +24,7 @@ type Spec struct {
 	// Key returns the key of an event for a projection across campaigns; "": it does not want the
 	// event. An event that fails holds back the later events of its key. nil: all events have one key,
 	// so a failure holds back all of them. Key must depend only on the event.
-	Key func(e journal.Event) (string, error)
+	Key func(e event.Event) (string, error)
 
 	// KeyColumn is the column that has the key, in each of the tables. With it one key can be replayed,
 	// and its rows be found. Optional.
@@ -128,13 +128,13 @@ func Statements(p Projection) string {
 }
 
 // EachEvent applies one event of a projection that takes events one by one, each independent of the others.
-type EachEvent func(ctx context.Context, g *Group, e journal.Event) error
+type EachEvent func(ctx context.Context, g *Group, e event.Event) error
 
 // Eventwise returns how the projection takes events one by one, or nil if it does not.
 func Eventwise(p Projection) EachEvent {
 	switch p := p.(type) {
 	case interface {
-		ApplyEvent(ctx context.Context, g *Group, e journal.Event) error
+		ApplyEvent(ctx context.Context, g *Group, e event.Event) error
 	}:
 		return p.ApplyEvent
 	case *Handlers:

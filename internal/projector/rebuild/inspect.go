@@ -8,7 +8,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
 	"github.com/tidemark-go/tidemark/internal/store/rows"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
 // Registered is a projection as the database knows it, whichever workers run.
@@ -24,7 +24,7 @@ type Registered struct {
 }
 
 // Projections lists the registered projections, ordered by name.
-func Projections(ctx context.Context, db journal.Querier) ([]Registered, error) {
+func Projections(ctx context.Context, db event.Querier) ([]Registered, error) {
 	return rows.All(ctx, db, pgx.RowToStructByPos[Registered], "list projections", queryProjections)
 }
 
@@ -38,7 +38,7 @@ type Other struct {
 }
 
 // Others lists these projections, ordered by name.
-func Others(ctx context.Context, db journal.Querier) ([]Other, error) {
+func Others(ctx context.Context, db event.Querier) ([]Other, error) {
 	return rows.All(ctx, db, pgx.RowToStructByPos[Other], "compare SQL files", queryOthers)
 }
 
@@ -86,7 +86,7 @@ func NameOf(projection string) string { return registry.NextTables.Of(projection
 
 // Rebuilds lists the rebuilds under way, or one projection's, ordered by name. It counts up to
 // 10,000 deferred campaigns; beyond that, figures are estimated.
-func Rebuilds(ctx context.Context, db journal.Querier, projection string) ([]Rebuild, error) {
+func Rebuilds(ctx context.Context, db event.Querier, projection string) ([]Rebuild, error) {
 	return rows.All(ctx, db, pgx.RowToStructByPos[Rebuild], "list rebuilds", queryProgress, projection)
 }
 

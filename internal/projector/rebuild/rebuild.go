@@ -15,7 +15,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/lease"
 	"github.com/tidemark-go/tidemark/internal/store/rows"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
 // Errors of rebuilds. Their messages say what to do.
@@ -179,7 +179,7 @@ func lockSets(ctx context.Context, tx pgx.Tx, name string) (map[string]*lockedSe
 	return readSets(ctx, tx, queryLockSets, name)
 }
 
-func readSets(ctx context.Context, db journal.Querier, sql, name string) (map[string]*lockedSet, error) {
+func readSets(ctx context.Context, db event.Querier, sql, name string) (map[string]*lockedSet, error) {
 	all, err := rows.All(ctx, db, pgx.RowToAddrOfStructByPos[lockedSet], "",
 		sql, setsOf(name))
 	sets := map[string]*lockedSet{}

@@ -10,7 +10,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/lease"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
 const (
@@ -54,14 +54,14 @@ func (p *rangePages) next(ctx context.Context) (more bool, err error) {
 	t.Events = t.Events[:0]
 	n, size := 0, int64(0)
 	var unreadable error
-	current := func(e *journal.Event) {
+	current := func(e *event.Event) {
 		next, err := t.Applier.Cfg.Catalogue.Current(*e)
 		if *e = next; err != nil && unreadable == nil && p.k.Wants(e) {
 			unreadable = p.k.Origin(*e).Wrap(failure.Unreadable(err))
 		}
 	}
 	var sealed []int // their places in the page
-	more, err = feed.ReadCampaigns(ctx, t.Conn, &p.read, func(e *journal.Event, bytes int) {
+	more, err = feed.ReadCampaigns(ctx, t.Conn, &p.read, func(e *event.Event, bytes int) {
 		n++
 		size += int64(bytes)
 		for len(p.campaigns) > 0 && p.campaigns[0].CampaignID < e.CampaignID {
@@ -95,7 +95,7 @@ func (p *rangePages) next(ctx context.Context) (more bool, err error) {
 		return false, cmp.Or(err, unreadable)
 	}
 	if t.Applier.Cfg.Catalogue != nil {
-		t.Events = slices.DeleteFunc(t.Events, func(e journal.Event) bool { return !p.k.Wants(&e) })
+		t.Events = slices.DeleteFunc(t.Events, func(e event.Event) bool { return !p.k.Wants(&e) })
 	}
 	if n > 0 {
 		// If events stay of this size, the next page takes half of the bytes allowed.

@@ -14,7 +14,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/ledger"
 	"github.com/tidemark-go/tidemark/internal/store/rows"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
 // ErrOtherTables is returned by [Rollback] if the kept tables are not those that [RollbackOptions] names.
@@ -40,7 +40,7 @@ type Kept struct {
 // return before the swap. It takes no locks.
 //
 // Errors are those of [Rollback], except [ErrOtherTables].
-func CheckRollback(ctx context.Context, db journal.Querier, name string, o RollbackOptions) (_ Kept, err error) {
+func CheckRollback(ctx context.Context, db event.Querier, name string, o RollbackOptions) (_ Kept, err error) {
 	defer rows.Explain(&err, "roll projection %q back", name)
 	sets, err := readSets(ctx, db, querySets, name)
 	if err != nil {
@@ -75,7 +75,7 @@ func returning(rows map[string]*lockedSet, name string) (*lockedSet, error) {
 // tooFarBehind reports whether more campaigns are behind than allowed, or tables across campaigns by
 // more events. It counts no further.
 func (o RollbackOptions) tooFarBehind(
-	ctx context.Context, db journal.Querier, name string, kept *lockedSet, events int64,
+	ctx context.Context, db event.Querier, name string, kept *lockedSet, events int64,
 ) (more bool, err error) {
 	if o.AllowBehind < 0 {
 		return false, nil
@@ -88,7 +88,7 @@ func (o RollbackOptions) tooFarBehind(
 }
 
 // behindError returns [ErrBehind] with the number of campaigns or events. It counts all of them.
-func (o RollbackOptions) behindError(ctx context.Context, db journal.Querier, name string, kept *lockedSet) error {
+func (o RollbackOptions) behindError(ctx context.Context, db event.Querier, name string, kept *lockedSet) error {
 	const remedy = "run a worker that has version %d until they have caught up, or allow them"
 	if n, err := ledger.Behind(ctx, db, kept.Name, name, math.MaxInt64); err == nil && n > o.AllowBehind {
 		return fmt.Errorf("%w by %d events, allowed are %d: "+remedy, ErrBehind, n, o.AllowBehind, kept.Version)

@@ -19,7 +19,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/ledger"
 	pauses "github.com/tidemark-go/tidemark/internal/store/pause"
 	"github.com/tidemark-go/tidemark/internal/store/rows"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
 // swapSet is the name of a set while two sets exchange names.
@@ -98,7 +98,7 @@ type readiness struct {
 
 // ready returns what prevents a swap: [ErrNotYet], or the reason to refuse it. Tables across campaigns
 // may be behind the live ones by so many events.
-func ready(ctx context.Context, db journal.Querier, group, name string, events int64) (readiness, error) {
+func ready(ctx context.Context, db event.Querier, group, name string, events int64) (readiness, error) {
 	o, err := rows.One(ctx, db, pgx.RowToStructByPos[readiness], "", queryReadRebuild, name)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows): // another worker was quicker

@@ -14,7 +14,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/ledger"
 	pauses "github.com/tidemark-go/tidemark/internal/store/pause"
 	"github.com/tidemark-go/tidemark/internal/store/rows"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
 // Withdrawn is the version of tables that are being removed: no worker has it.
@@ -27,7 +27,7 @@ var errNothing = errors.New("nothing to withdraw")
 var ErrNotOurs = errors.New("its tables belong to a role that this session is no member of")
 
 // ours reports whether the session may drop a schema, or has nothing to drop.
-func ours(ctx context.Context, db journal.Querier, schema string) (bool, error) {
+func ours(ctx context.Context, db event.Querier, schema string) (bool, error) {
 	return rows.One(ctx, db, pgx.RowTo[bool], "", queryOurs, schema)
 }
 

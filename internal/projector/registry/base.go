@@ -19,6 +19,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/pulse"
 	"github.com/tidemark-go/tidemark/internal/store/lease"
 	"github.com/tidemark-go/tidemark/internal/tracing"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
@@ -116,7 +117,7 @@ type Settings struct {
 	ConsumerGroup       string
 	Schema              string
 	Catalogue           *journal.Catalogue
-	Archive             journal.Archive
+	Archive             event.Archive
 	Logger              *slog.Logger
 	Registerer          prometheus.Registerer
 	TracerProvider      trace.TracerProvider

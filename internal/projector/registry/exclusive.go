@@ -12,7 +12,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/projector/failure"
 	"github.com/tidemark-go/tidemark/internal/store/rows"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
 const (
@@ -110,7 +110,7 @@ func Exclusively(ctx context.Context, db Beginner, name string, what func(pgx.Tx
 
 // Beginner begins transactions: a *pgxpool.Pool or a *pgx.Conn.
 type Beginner interface {
-	journal.Querier
+	event.Querier
 	Begin(ctx context.Context) (pgx.Tx, error)
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/ledger"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
@@ -131,13 +132,13 @@ func (k *Projection) MaySkip() bool {
 }
 
 // Wants reports whether the event is for the projection, or may be: it is archived and cannot be read.
-func (k *Projection) Wants(e *journal.Event) bool {
-	return feed.Archived(e) || e.Intent == journal.ProjectionAndReplay && (k.types == nil || k.types[e.Type])
+func (k *Projection) Wants(e *event.Event) bool {
+	return feed.Archived(e) || e.Intent == event.ProjectionAndReplay && (k.types == nil || k.types[e.Type])
 }
 
 // takes is [Projection.Wants] for the database.
 func (k *Projection) takes() ledger.Takes {
-	takes := ledger.Takes{Intents: []journal.Intent{journal.ProjectionAndReplay}}
+	takes := ledger.Takes{Intents: []event.Intent{event.ProjectionAndReplay}}
 	if k.types != nil {
 		takes.Types = slices.AppendSeq([]string{}, maps.Keys(k.types)) // nil would mean all
 		slices.Sort(takes.Types)
@@ -146,7 +147,7 @@ func (k *Projection) takes() ledger.Takes {
 }
 
 // Origin returns the origin of statements about an event.
-func (k *Projection) Origin(e journal.Event) pipeline.Origin {
+func (k *Projection) Origin(e event.Event) pipeline.Origin {
 	return pipeline.Origin{Projection: k.Name, CampaignID: e.CampaignID, Seq: e.Seq, EventType: e.Type}
 }
 
@@ -231,7 +232,7 @@ func (k *Projection) Classify(err error) (class failure.Class) {
 }
 
 // Timeout returns the projection's timeout for the events: the longest of any of them.
-func (k *Projection) Timeout(events []journal.Event) time.Duration {
+func (k *Projection) Timeout(events []event.Event) time.Duration {
 	if len(k.onFailureOf) == 0 || len(events) == 0 {
 		return k.onFailure.Timeout
 	}

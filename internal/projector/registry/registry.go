@@ -14,7 +14,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/lease"
 	"github.com/tidemark-go/tidemark/internal/store/ledger"
 	"github.com/tidemark-go/tidemark/internal/store/rows"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
 // The states of a set of tables.
@@ -223,7 +223,7 @@ func (g *Registrar) CheckStatements(ctx context.Context) error {
 }
 
 // Lookup returns the row of that name, nil if there is none, or an error if this worker cannot serve it.
-func (b *Base) Lookup(ctx context.Context, db journal.Querier, name string) (*Registered, error) {
+func (b *Base) Lookup(ctx context.Context, db event.Querier, name string) (*Registered, error) {
 	r, err := rows.One(ctx, db, pgx.RowToAddrOfStructByPos[Registered], "", QueryRegistry, "", []string{name})
 	projection, set := Split(name)
 	switch {

@@ -16,7 +16,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/kind"
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/rows"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
 // Check is [Projector.Check].
@@ -106,7 +106,7 @@ func (g *Registrar) checkTypes() (faults []error) {
 			}
 		}
 		for _, t := range types {
-			if intent := g.Cfg.Catalogue.Intent(t); intent == journal.AuditOnly || intent == journal.ReplayOnly {
+			if intent := g.Cfg.Catalogue.Intent(t); intent == event.AuditOnly || intent == event.ReplayOnly {
 				wrong("projection %s handles the event type %s, which is %s and never shown to projections: take the "+
 					"handler out, or change the intent in the catalogue", k.Described.Name, t, intent)
 			}
@@ -201,6 +201,6 @@ func (g *Registrar) checkTables(ctx context.Context, made map[*Projection]tableC
 	return faults, nil
 }
 
-func readColumns(ctx context.Context, db journal.Querier, schema string) (tableColumns, error) {
+func readColumns(ctx context.Context, db event.Querier, schema string) (tableColumns, error) {
 	return rows.ByKey[string, string](ctx, db, "", queryColumns, schema)
 }

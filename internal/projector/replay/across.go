@@ -17,6 +17,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/ledger"
 	"github.com/tidemark-go/tidemark/internal/store/pages"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
@@ -62,7 +63,7 @@ func (y *Replayer) openFold(ctx context.Context, k *registry.Projection, set str
 func (f *fold) to(ctx context.Context, until int64) error {
 	for f.read < until {
 		cfg := &f.Applier.Cfg
-		events, reached, err := feed.ReadWindow(ctx, f.journal(), feed.Window{
+		events, reached, err := feed.ReadWindow(ctx, f.journal(), event.Window{
 			After: f.read, Floor: until, Events: cfg.GroupEvents, Bytes: cfg.GroupBytes,
 			Careful: f.Applier.Unreadable.Load() > 0,
 		})
@@ -95,7 +96,7 @@ func (f *fold) to(ctx context.Context, until int64) error {
 }
 
 // wanted returns the events of a page that are to be applied.
-func (f *fold) wanted(ctx context.Context, page []journal.Event, faults map[int64]error) ([]journal.Event, error) {
+func (f *fold) wanted(ctx context.Context, page []event.Event, faults map[int64]error) ([]event.Event, error) {
 	f.current = f.current[:0]
 	var keys []string
 	for i := range page {
@@ -114,7 +115,7 @@ func (f *fold) wanted(ctx context.Context, page []journal.Event, faults map[int6
 			f.leaveOutSkipped("", positions)
 		}
 	}
-	group := make([]journal.Event, 0, len(f.current))
+	group := make([]event.Event, 0, len(f.current))
 	for _, one := range f.current {
 		switch {
 		case f.leftOut[one.Event.Position], one.Fault != nil && f.k.Skips(one.Event.Type, one.Fault):
@@ -140,7 +141,7 @@ func (f *fold) reaches(key string, position int64) bool {
 }
 
 // place returns the number by which an event is named: its seq, or its position across campaigns.
-func (s *scratch) place(e *journal.Event) int64 {
+func (s *scratch) place(e *event.Event) int64 {
 	if s.fold != nil {
 		return e.Position
 	}
@@ -156,8 +157,8 @@ func (s *scratch) unit() string {
 }
 
 // event returns a function that reads an event by that number.
-func (s *scratch) event(ctx context.Context, campaignID string) func(int64) (journal.Event, error) {
-	return func(at int64) (journal.Event, error) {
+func (s *scratch) event(ctx context.Context, campaignID string) func(int64) (event.Event, error) {
+	return func(at int64) (event.Event, error) {
 		if s.fold == nil {
 			return journal.Get(ctx, s.journal(), campaignID, at)
 		}

@@ -16,7 +16,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/lease"
 	"github.com/tidemark-go/tidemark/internal/store/rows"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
 // stateBytes is the most bytes of rows that [Projector.AsOf] and [Projector.Diff] hold in memory.
@@ -173,7 +173,7 @@ func (s *scratch) show(
 ) error {
 	for _, at := range places {
 		if at < 0 || at > s.head {
-			return fmt.Errorf("%w: %s to %d, there is no %d", journal.ErrNotFound, there, s.head, at)
+			return fmt.Errorf("%w: %s to %d, there is no %d", event.ErrNotFound, there, s.head, at)
 		}
 	}
 	if err := visit(s, to); err != nil {

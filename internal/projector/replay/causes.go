@@ -14,7 +14,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/kind"
 	"github.com/tidemark-go/tidemark/internal/slice"
 	"github.com/tidemark-go/tidemark/internal/store/rows"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
 // gone is the key under which the trigger records the event that deleted the row.
@@ -39,14 +39,14 @@ type Why struct {
 	Key        json.RawMessage // an object: the primary key
 	Row        json.RawMessage // an object; nil: no such row
 	Causes     []Cause         // one per column, in order
-	Gone       *journal.Event  // if the row is missing: the event that deleted it; nil: it never existed
+	Gone       *event.Event    // if the row is missing: the event that deleted it; nil: it never existed
 }
 
 // Cause is the event that set a column to its current value.
 type Cause struct {
 	Column string
 	Value  json.RawMessage
-	Event  journal.Event
+	Event  event.Event
 }
 
 // Why is [Projector.Why].
@@ -164,7 +164,7 @@ func (s *scratch) traced(ctx context.Context, t scratchTable, match string) (Why
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		if seq, ok := seqs[gone]; ok {
-			why.Gone = &journal.Event{Seq: seq}
+			why.Gone = &event.Event{Seq: seq}
 		}
 		return why, nil
 	case err != nil:
@@ -183,15 +183,15 @@ func (s *scratch) traced(ctx context.Context, t scratchTable, match string) (Why
 	}
 	why.Row = row
 	for _, column := range t.Columns {
-		why.Causes = append(why.Causes, Cause{Column: column, Value: values[column], Event: journal.Event{Seq: seqs[column]}})
+		why.Causes = append(why.Causes, Cause{Column: column, Value: values[column], Event: event.Event{Seq: seqs[column]}})
 	}
 	return why, nil
 }
 
 // explain reads the events by get.
-func (w *Why) explain(get func(seq int64) (journal.Event, error)) (err error) {
-	events := map[int64]journal.Event{}
-	read := func(e *journal.Event) error {
+func (w *Why) explain(get func(seq int64) (event.Event, error)) (err error) {
+	events := map[int64]event.Event{}
+	read := func(e *event.Event) error {
 		found, ok := events[e.Seq]
 		if !ok {
 			if found, err = get(e.Seq); err != nil {
@@ -214,7 +214,7 @@ func (w *Why) explain(get func(seq int64) (journal.Event, error)) (err error) {
 }
 
 // applyTraced applies events one by one, and names each to the database before its statements.
-func (s *scratch) applyTraced(ctx context.Context, events []journal.Event) error {
+func (s *scratch) applyTraced(ctx context.Context, events []event.Event) error {
 	_, loads := s.k.Projection.(kind.Loader)
 	for i := range events {
 		g := kind.NewGroup(events[i:i+1], s.k.Name, "", s.Pipeline)

@@ -19,7 +19,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/rows"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
 // compactEvents is the number of events after which rows are rewritten, at least.
@@ -208,8 +208,8 @@ func (s *scratch) told(err error) error {
 }
 
 // selected returns the units' events that the projection applies.
-func (s *scratch) selected() ([]journal.Event, error) {
-	var events []journal.Event
+func (s *scratch) selected() ([]event.Event, error) {
+	var events []event.Event
 	for _, u := range s.Units {
 		for i := range u.Events {
 			e := &u.Events[i]
@@ -242,7 +242,7 @@ func (s *scratch) readUnits(ctx context.Context, units []*apply.Unit) error {
 	return nil
 }
 
-func (s *scratch) applyGroup(ctx context.Context, events []journal.Event) error {
+func (s *scratch) applyGroup(ctx context.Context, events []event.Event) error {
 	switch {
 	case len(events) == 0:
 		return nil
@@ -254,7 +254,7 @@ func (s *scratch) applyGroup(ctx context.Context, events []journal.Event) error 
 }
 
 // applySkipping applies events of one campaign and leaves out failed ones if the projection's policy skips them.
-func (s *scratch) applySkipping(ctx context.Context, u *apply.Unit, events []journal.Event) error {
+func (s *scratch) applySkipping(ctx context.Context, u *apply.Unit, events []event.Event) error {
 	for len(events) > 0 {
 		n, cause, err := s.ApplyUpTo(ctx, s.k, u, events)
 		switch {

@@ -14,7 +14,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/rows"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
 const (
@@ -88,7 +88,7 @@ func (y *Replayer) Verify(ctx context.Context, r VerifyRequest) (_ VerifyReport,
 // error once the set has changed.
 func (y *Replayer) live(
 	ctx context.Context, name string,
-) (k *registry.Projection, still func(context.Context, journal.Querier) error, err error) {
+) (k *registry.Projection, still func(context.Context, event.Querier) error, err error) {
 	base, set := registry.Split(name)
 	if y.Newest(base) == nil {
 		return nil, nil, fmt.Errorf("%w: there is no projection %q here, there are %q", registry.ErrRegistered, name,
@@ -105,7 +105,7 @@ func (y *Replayer) live(
 		return nil, nil, fmt.Errorf("%w: version %d of %s is registered, but this program has version %d: run the program "+
 			"with version %[2]d", registry.ErrRegistered, row.Version, name, y.Newest(base).Described.Version)
 	}
-	still = func(ctx context.Context, db journal.Querier) error {
+	still = func(ctx context.Context, db event.Querier) error {
 		now, err := y.Lookup(ctx, db, name)
 		switch {
 		case err != nil:
@@ -139,7 +139,7 @@ type verification struct {
 	p       *Replayer
 	request VerifyRequest
 	k       *registry.Projection
-	still   func(context.Context, journal.Querier) error
+	still   func(context.Context, event.Querier) error
 
 	mu     sync.Mutex
 	report VerifyReport
@@ -195,7 +195,7 @@ func (v *verification) expect(campaigns int) {
 }
 
 // eachPage lists the journal's campaigns, page by page.
-func eachPage(ctx context.Context, db journal.Querier, page func([]string) error) error {
+func eachPage(ctx context.Context, db event.Querier, page func([]string) error) error {
 	for after := ""; ; {
 		ids, err := feed.Campaigns(ctx, db, "", after, verifyPage)
 		if err != nil || len(ids) == 0 {

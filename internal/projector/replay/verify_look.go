@@ -20,7 +20,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/lease"
 	"github.com/tidemark-go/tidemark/internal/store/rows"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
 // verifyShown is the most differences of a batch that are kept.
@@ -264,7 +264,7 @@ func (t scratchTable) differing(want, got []byte) ([]string, error) {
 }
 
 // sample chooses n campaigns of the journal at random, all equally likely.
-func sample(ctx context.Context, db journal.Querier, n int) ([]string, error) {
+func sample(ctx context.Context, db event.Querier, n int) ([]string, error) {
 	chosen, seen := make([]string, 0, n), 0
 	err := eachPage(ctx, db, func(ids []string) error {
 		for _, id := range ids {

@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 
 	"github.com/tidemark-go/tidemark/internal/sinks/delivery"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
@@ -41,7 +41,7 @@ func TestAnOutcomeNamesWhatFailedAndWhatIsBehind(t *testing.T) {
 	t.Parallel()
 	var events []publisher.Event
 	for _, campaign := range []string{"a", "b", "a", "b", "a"} {
-		events = append(events, publisher.Event{Event: journal.Event{CampaignID: campaign}})
+		events = append(events, publisher.Event{Event: event.Event{CampaignID: campaign}})
 	}
 	o := delivery.Of(events)
 	if got := o.ByCampaign(); !reflect.DeepEqual(got, [][]int{{0, 2, 4}, {1, 3}}) {

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tidemark-go/tidemark/internal/store/copies"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/sqltest"
@@ -39,7 +40,7 @@ func exec(t *testing.T, pool *pgxpool.Pool, statements ...string) {
 func appendTo(ctx context.Context, pool *pgxpool.Pool, campaign string, tags ...string) ([]journal.Appended, error) {
 	var added []journal.Appended
 	err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) (err error) {
-		added, err = journal.Append(ctx, tx, campaign, journal.Any, journal.Event{Type: "noted", Tags: tags})
+		added, err = journal.Append(ctx, tx, campaign, journal.Any, event.Event{Type: "noted", Tags: tags})
 		return err
 	})
 	return added, err

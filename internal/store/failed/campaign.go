@@ -12,6 +12,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/rows"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
@@ -109,9 +110,9 @@ func columns[Of interface{ place() Place }](all []Of) (campaigns, projections []
 // Detail is everything known of a failed campaign.
 type Detail struct {
 	Campaign
-	Stack   string         // of its last panic; at most 16 KiB
-	Event   *journal.Event // event NextSeq, or at position NextSeq, as it was appended; nil if there is none yet
-	History []Record       // of the failed campaign, newest first, at most 100
+	Stack   string       // of its last panic; at most 16 KiB
+	Event   *event.Event // event NextSeq, or at position NextSeq, as it was appended; nil if there is none yet
+	History []Record     // of the failed campaign, newest first, at most 100
 
 	Resolutions []Resolution // events left out of the projection in the campaign, by seq, at most 100
 
@@ -122,7 +123,7 @@ type Detail struct {
 func (d *Detail) Across() bool { return d.across }
 
 // Show returns everything known of a failed campaign, or [ErrNotFound].
-func Show(ctx context.Context, db journal.Querier, key Key) (_ *Detail, err error) {
+func Show(ctx context.Context, db event.Querier, key Key) (_ *Detail, err error) {
 	defer rows.Explain(&err, "show %s", key)
 	found, err := get(ctx, db, key)
 	if err != nil {
@@ -136,16 +137,16 @@ func Show(ctx context.Context, db journal.Querier, key Key) (_ *Detail, err erro
 	if d.across, err = rows.One(ctx, db, pgx.RowTo[bool], "", queryAcross, key.Projection); err != nil {
 		return nil, err
 	}
-	var event journal.Event
+	var at event.Event
 	if d.across {
-		event, err = feed.At(ctx, db, found.NextSeq)
+		at, err = feed.At(ctx, db, found.NextSeq)
 	} else {
-		event, err = journal.Get(ctx, db, key.CampaignID, found.NextSeq)
+		at, err = journal.Get(ctx, db, key.CampaignID, found.NextSeq)
 	}
 	switch {
 	case err == nil:
-		d.Event = &event
-	case !errors.Is(err, journal.ErrNotFound) && !errors.Is(err, journal.ErrArchived):
+		d.Event = &at
+	case !errors.Is(err, event.ErrNotFound) && !errors.Is(err, event.ErrArchived):
 		return nil, err
 	}
 	if d.Resolutions, err = Resolutions(ctx, db, ResolutionFilter{
@@ -162,7 +163,7 @@ func Show(ctx context.Context, db journal.Querier, key Key) (_ *Detail, err erro
 }
 
 // get returns one failed campaign, or ErrNotFound.
-func get(ctx context.Context, db journal.Querier, key Key) (Campaign, error) {
+func get(ctx context.Context, db event.Querier, key Key) (Campaign, error) {
 	if err := key.validate(); err != nil {
 		return Campaign{}, err
 	}

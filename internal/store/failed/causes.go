@@ -11,7 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/internal/store/rows"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
 // CauseBound is how many campaigns of a cause are counted in each status. It is also in queryCauses.
@@ -53,7 +53,7 @@ type CauseKey struct{ Projection, Fingerprint string }
 
 // Causes returns the causes of failures, ordered by projection and fingerprint. It steps along an
 // index and counts each cause up to CauseBound, so millions of failures cost no more than thousands.
-func Causes(ctx context.Context, db journal.Querier, f CauseFilter) ([]Cause, error) {
+func Causes(ctx context.Context, db event.Querier, f CauseFilter) ([]Cause, error) {
 	limit := cmp.Or(f.Limit, listLimit)
 	var found []Cause
 	for {
@@ -110,6 +110,6 @@ type Sum struct {
 // Report sums up all failed campaigns as of one moment, ordered by group, projection, status and
 // class. About 5,000 failed and 5,000 due campaigns are counted. Other sums are estimated from some
 // pages of the table, so ten million rows take no longer than ten thousand.
-func Report(ctx context.Context, db journal.Querier) ([]Sum, error) {
+func Report(ctx context.Context, db event.Querier) ([]Sum, error) {
 	return rows.All(ctx, db, pgx.RowToStructByPos[Sum], "sum up failed campaigns", queryReport, exactRows, samplePages)
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/internal/store/rows"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
 // Record is a row of tidemark.failure_log: an event in a failed campaign's life, or an operator's
@@ -62,7 +62,7 @@ type LogFilter struct {
 
 // History returns the records that f chooses, newest first. Without CampaignID it reads the log
 // backwards until it has enough. For the next page, set f.Before to the last ID.
-func History(ctx context.Context, db journal.Querier, f LogFilter) ([]Record, error) {
+func History(ctx context.Context, db event.Querier, f LogFilter) ([]Record, error) {
 	if err := f.validate(); err != nil {
 		return nil, fmt.Errorf("read the failure log: %w", err)
 	}
@@ -116,13 +116,13 @@ func Prune(ctx context.Context, db rows.Execer, olderThan time.Duration, limit i
 // Skipped returns the events that a projection skipped by its policy, by campaign, as far back as
 // the failure log reaches. [ResolutionsOf] returns what operators left out.
 func Skipped(
-	ctx context.Context, db journal.Querier, projection string, campaignIDs []string,
+	ctx context.Context, db event.Querier, projection string, campaignIDs []string,
 ) (map[string][]int64, error) {
 	return rows.ByKey[string, int64](ctx, db, "read which events were skipped", querySkipped, projection, campaignIDs)
 }
 
 // CountSkipped counts the events that a projection skipped by its policy, in all campaigns, as far
 // back as the failure log reaches. It includes events that were replayed since.
-func CountSkipped(ctx context.Context, db journal.Querier, projection string) (int64, error) {
+func CountSkipped(ctx context.Context, db event.Querier, projection string) (int64, error) {
 	return rows.One(ctx, db, pgx.RowTo[int64], "count which events were skipped", queryCountSkipped, projection)
 }

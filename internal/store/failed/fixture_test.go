@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/internal/store/failed"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
@@ -93,9 +94,9 @@ func logged(t *testing.T, pool *pgxpool.Pool) []string {
 
 func appendEvents(t *testing.T, pool *pgxpool.Pool, campaign string, payloads ...string) {
 	t.Helper()
-	events := make([]journal.Event, len(payloads))
+	events := make([]event.Event, len(payloads))
 	for i, p := range payloads {
-		events[i] = journal.Event{Type: "moved", Payload: []byte(p)}
+		events[i] = event.Event{Type: "moved", Payload: []byte(p)}
 	}
 	if err := in(t, pool, func(ctx context.Context, tx pgx.Tx) error {
 		_, err := journal.Append(ctx, tx, campaign, journal.Any, events...)

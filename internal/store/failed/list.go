@@ -12,7 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/tidemark-go/tidemark/internal/store/rows"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
 // Filter chooses failed campaigns. Zero fields match all.
@@ -95,7 +95,7 @@ func timestamp(t time.Time) pgtype.Timestamptz {
 
 // List returns the failed campaigns that f chooses, ordered by NextAttemptAt, NextSeq, campaign and
 // projection. For the next page, set f.After to the last Place.
-func List(ctx context.Context, db journal.Querier, f Filter) (_ []Campaign, err error) {
+func List(ctx context.Context, db event.Querier, f Filter) (_ []Campaign, err error) {
 	defer rows.Explain(&err, "list failed campaigns")
 	if err := f.validate(); err != nil {
 		return nil, err
@@ -105,7 +105,7 @@ func List(ctx context.Context, db journal.Querier, f Filter) (_ []Campaign, err 
 
 // Count counts the failed campaigns that f chooses, at most f.Limit if set. It reads all of them.
 // Unlike an act it includes campaigns that are being rebuilt; set f.Status to leave them out.
-func Count(ctx context.Context, db journal.Querier, f Filter) (_ int64, err error) {
+func Count(ctx context.Context, db event.Querier, f Filter) (_ int64, err error) {
 	defer rows.Explain(&err, "count failed campaigns")
 	if err := f.validate(); err != nil {
 		return 0, err
@@ -115,7 +115,7 @@ func Count(ctx context.Context, db journal.Querier, f Filter) (_ int64, err erro
 
 // Search is [List] for failed and dead campaigns with a bounded cost: it reads no more than the
 // next look campaigns, matching or not. Continue with end as f.After; nil means there are no more.
-func Search(ctx context.Context, db journal.Querier, f Filter, look int) (found []Campaign, end *Place, err error) {
+func Search(ctx context.Context, db event.Querier, f Filter, look int) (found []Campaign, end *Place, err error) {
 	defer rows.Explain(&err, "search failed campaigns")
 	if f, err = f.acting(); err != nil {
 		return nil, nil, err
@@ -141,7 +141,7 @@ func (f Filter) narrow() bool {
 }
 
 // search returns the matches among the next look campaigns, and the place of the last one read.
-func search(ctx context.Context, db journal.Querier, f Filter, look int) (matching []Campaign, end *Place, err error) {
+func search(ctx context.Context, db event.Querier, f Filter, look int) (matching []Campaign, end *Place, err error) {
 	type searched struct {
 		Last bool // the last one read
 		Campaign

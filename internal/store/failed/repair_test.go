@@ -14,7 +14,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/projector/kind"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/bulk"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
@@ -39,7 +39,7 @@ func newBroken(t *testing.T) *broken {
 		Name: "ledger", Version: 1, Tables: `CREATE TABLE ledger (campaign_id text, line bigint, seq bigint, by int,
 			PRIMARY KEY (campaign_id, line))`,
 	})
-	projector.On(h, "moved", func(_ context.Context, g *projector.Group, e journal.Event, m moved) error {
+	projector.On(h, "moved", func(_ context.Context, g *projector.Group, e event.Event, m moved) error {
 		if m.By < 0 && !b.fixed.Load() {
 			return projector.Permanent(errors.New("a move by less than nothing"))
 		}
@@ -170,7 +170,7 @@ func TestAResolvedEventIsNotAppliedByAWorkerThatHasJustReadIt(t *testing.T) {
 	}
 	var once atomic.Bool
 	h := projector.NewHandlers(projector.Spec{Name: "ledger", Version: 1})
-	projector.On(h, "moved", func(_ context.Context, g *projector.Group, e journal.Event, m moved) error {
+	projector.On(h, "moved", func(_ context.Context, g *projector.Group, e event.Event, m moved) error {
 		g.Queue(`INSERT INTO ledger SELECT $1, count(*) + 1, $2, $3 FROM ledger
 			WHERE campaign_id = $1`, e.CampaignID, e.Seq, m.By)
 		return nil

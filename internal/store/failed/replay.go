@@ -12,7 +12,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/lease"
 	"github.com/tidemark-go/tidemark/internal/store/ledger"
 	"github.com/tidemark-go/tidemark/internal/store/rows"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
 // replayCampaigns limits the campaigns of one call, and is the default limit of [ReplayAll]: their
@@ -152,7 +152,7 @@ func (r ReplayRequest) takeKeys(ctx context.Context, tx pgx.Tx, keys []string) (
 
 // CountReplay counts what [Replay] would file: for the named campaigns or, if none are named, for
 // all. It returns the errors that Replay would.
-func CountReplay(ctx context.Context, db journal.Querier, r ReplayRequest) (int64, error) {
+func CountReplay(ctx context.Context, db event.Querier, r ReplayRequest) (int64, error) {
 	projections, err := r.validate(ctx, db, queryReplayable)
 	if err != nil {
 		return 0, fmt.Errorf("count a replay: %w", err)
@@ -168,14 +168,14 @@ func CountReplay(ctx context.Context, db journal.Querier, r ReplayRequest) (int6
 }
 
 // Resettable returns [ErrNotResettable] if the projection cannot be replayed from scratch.
-func Resettable(ctx context.Context, db journal.Querier, group, projection string) error {
+func Resettable(ctx context.Context, db event.Querier, group, projection string) error {
 	_, err := ReplayRequest{Group: group, Projection: projection}.validate(ctx, db, queryReplayable)
 	return err
 }
 
 // validate checks the request and returns the projections to replay, as query reads them.
 func (r ReplayRequest) validate(
-	ctx context.Context, db journal.Querier, query string,
+	ctx context.Context, db event.Querier, query string,
 ) (projections []replayable, err error) {
 	switch {
 	case r.Group == "":

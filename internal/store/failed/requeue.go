@@ -8,7 +8,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/slice"
 	"github.com/tidemark-go/tidemark/internal/store/rows"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
 // Requeue retries a failed or dead campaign at once, as if it had not failed before. It returns
@@ -88,7 +88,7 @@ func at(ctx context.Context, tx pgx.Tx, places []Place, bad error) ([]candidate,
 
 // CountOutcomes counts the results of requeued campaigns: those that passed the event, and those
 // that failed at it again. The others still wait for a worker.
-func CountOutcomes(ctx context.Context, db journal.Querier, places []Place) (passed, failed int64, err error) {
+func CountOutcomes(ctx context.Context, db event.Querier, places []Place) (passed, failed int64, err error) {
 	campaigns, projections, seqs := columns(places)
 	n, err := rows.One(ctx, db, pgx.RowToStructByPos[struct{ Passed, Failed int64 }],
 		"count the outcomes of requeued campaigns", queryCountOutcomes, campaigns, projections, seqs)

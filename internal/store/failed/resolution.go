@@ -10,7 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/internal/store/rows"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
 // Resolution is an event that an operator left out of a projection: a row of tidemark.resolutions.
@@ -33,7 +33,7 @@ type ResolutionFilter struct {
 }
 
 // Resolutions returns the resolutions that f chooses, ordered by campaign, projection and seq.
-func Resolutions(ctx context.Context, db journal.Querier, f ResolutionFilter) ([]Resolution, error) {
+func Resolutions(ctx context.Context, db event.Querier, f ResolutionFilter) ([]Resolution, error) {
 	after := Resolution{}
 	if f.After != nil {
 		after = *f.After
@@ -44,17 +44,17 @@ func Resolutions(ctx context.Context, db journal.Querier, f ResolutionFilter) ([
 
 // ResolutionsOf returns all resolutions of a projection in campaigns, ordered by campaign and seq.
 func ResolutionsOf(
-	ctx context.Context, db journal.Querier, projection string, campaignIDs []string,
+	ctx context.Context, db event.Querier, projection string, campaignIDs []string,
 ) ([]Resolution, error) {
 	return resolutions(ctx, db, queryResolutionsOf, base(projection), campaignIDs)
 }
 
-func resolutions(ctx context.Context, db journal.Querier, query string, args ...any) ([]Resolution, error) {
+func resolutions(ctx context.Context, db event.Querier, query string, args ...any) ([]Resolution, error) {
 	return rows.All(ctx, db, pgx.RowToStructByPos[Resolution], "read which events are resolved", query, args...)
 }
 
 // CountResolutions counts the resolutions of a projection.
-func CountResolutions(ctx context.Context, db journal.Querier, projection string) (int64, error) {
+func CountResolutions(ctx context.Context, db event.Querier, projection string) (int64, error) {
 	return rows.One(ctx, db, pgx.RowTo[int64], "count which events are resolved",
 		queryCountResolutions, base(projection))
 }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/slice"
 	"github.com/tidemark-go/tidemark/internal/store/rows"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
 // Standing is the place of a failed campaign: the next event is NextSeq.
@@ -41,14 +41,14 @@ func Standings(batch *pgx.Batch, group string, campaignIDs []string, visit func(
 
 // Due returns the named projections' failed campaigns whose retry is due, ordered by campaign and projection.
 func Due(
-	ctx context.Context, db journal.Querier, group string, campaignIDs, projections []string,
+	ctx context.Context, db event.Querier, group string, campaignIDs, projections []string,
 ) ([]*Standing, error) {
 	return rows.All(ctx, db, pgx.RowToAddrOfStructByPos[Standing], "read the failed campaigns that are due",
 		queryDue, campaignIDs, group, projections)
 }
 
 // Keys returns the keys of a projection across campaigns that are behind, up to limit of them.
-func Keys(ctx context.Context, db journal.Querier, group, projection string, limit int) ([]*Standing, error) {
+func Keys(ctx context.Context, db event.Querier, group, projection string, limit int) ([]*Standing, error) {
 	return rows.All(ctx, db, pgx.RowToAddrOfStructByPos[Standing], "read the keys that are behind",
 		queryKeys, group, projection, limit)
 }
@@ -62,14 +62,14 @@ type DueKey struct {
 // DueKeys returns up to limit keys of a projection across campaigns that are due, the oldest first.
 // after is the last one of the page before; zero: the first page.
 func DueKeys(
-	ctx context.Context, db journal.Querier, group, projection string, after DueKey, limit int,
+	ctx context.Context, db event.Querier, group, projection string, after DueKey, limit int,
 ) ([]*DueKey, error) {
 	return rows.All(ctx, db, pgx.RowToAddrOfStructByPos[DueKey], "read the keys that are due",
 		queryDueKeys, group, projection, after.At, after.CampaignID, limit)
 }
 
 // Resolved returns the positions of a projection across campaigns that operators have resolved.
-func Resolved(ctx context.Context, db journal.Querier, projection string) ([]int64, error) {
+func Resolved(ctx context.Context, db event.Querier, projection string) ([]int64, error) {
 	return rows.All(ctx, db, pgx.RowTo[int64], "read the resolved events", queryResolvedPositions, base(projection))
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/internal/store/feed"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -18,7 +19,7 @@ func TestCampaignsAreListedByPrefix(t *testing.T) {
 	err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
 		for _, id := range []string{"a", "ab", "ab%", "abc", "b", "Å"} {
 			for range 3 {
-				if _, err := journal.Append(t.Context(), tx, id, journal.Any, feed.Event{Type: "happened"}); err != nil {
+				if _, err := journal.Append(t.Context(), tx, id, journal.Any, event.Event{Type: "happened"}); err != nil {
 					return err
 				}
 			}
@@ -55,8 +56,8 @@ func TestLastIsTheHeadOfACampaign(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
 	err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-		_, err := journal.Append(t.Context(), tx, "oak", journal.Any, feed.Event{Type: "first"},
-			feed.Event{Type: "second"})
+		_, err := journal.Append(t.Context(), tx, "oak", journal.Any, event.Event{Type: "first"},
+			event.Event{Type: "second"})
 		return err
 	})
 	if err != nil {
@@ -65,7 +66,7 @@ func TestLastIsTheHeadOfACampaign(t *testing.T) {
 	if e, err := feed.Last(t.Context(), pool, "oak"); err != nil || e.Seq != 2 || e.Type != "second" {
 		t.Errorf("got %+v, %v, want the second event", e, err)
 	}
-	if _, err := feed.Last(t.Context(), pool, "elm"); !errors.Is(err, feed.ErrNotFound) {
+	if _, err := feed.Last(t.Context(), pool, "elm"); !errors.Is(err, event.ErrNotFound) {
 		t.Errorf("got %v for a campaign that is not there, want ErrNotFound", err)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/internal/store/rows"
+	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
 const (
@@ -19,7 +20,7 @@ const (
 )
 
 // List limits a list of events held in memory. It includes events that cannot be read; unless Bare
-// is set, [Event.Unreadable] returns their error.
+// is set, [event.Event.Unreadable] returns their error.
 type List struct {
 	Events int           // at most this many
 	Bytes  int64         // about this many bytes of payload and metadata, and at least one event
@@ -30,16 +31,16 @@ type List struct {
 // ListCampaign returns events of a campaign from a seq on. more means that a limit ended the list:
 // continue after its last event. There may be no further events.
 func ListCampaign(
-	ctx context.Context, db Querier, campaignID string, fromSeq int64, l List,
-) (events []Event, more bool, err error) {
+	ctx context.Context, db event.Querier, campaignID string, fromSeq int64, l List,
+) (events []event.Event, more bool, err error) {
 	defer rows.Explain(&err, "list campaign %q from seq %d", campaignID, fromSeq)
 	return l.collect(ctx, db, fromSeq-1, queryListCampaign, campaignID, fromSeq)
 }
 
 // collect reads a campaign after a seq, or events of several campaigns (-1).
 func (l List) collect(
-	ctx context.Context, db Querier, after int64, query string, of, from any, until ...any,
-) ([]Event, bool, error) {
+	ctx context.Context, db event.Querier, after int64, query string, of, from any, until ...any,
+) ([]event.Event, bool, error) {
 	if l.Bare {
 		l.Bytes = math.MaxInt64
 	}
@@ -51,7 +52,7 @@ func (l List) collect(
 	events, size, err := collectSome(ctx, db, 0, l.Bytes, s, query, args...)
 	if l.Bare {
 		for i := range events {
-			events[i].unreadable = false // unknown
+			state(&events[i]).Unreadable = false // unknown
 			events[i].Payload, events[i].Metadata = nil, nil
 		}
 	}
@@ -64,44 +65,44 @@ func cutShort(size, limit int64) bool { return size > limit/16 }
 
 // Campaigns lists up to limit campaign ids with a prefix, after an id ("": from the first), in byte
 // order.
-func Campaigns(ctx context.Context, db Querier, prefix, after string, limit int) ([]string, error) {
+func Campaigns(ctx context.Context, db event.Querier, prefix, after string, limit int) ([]string, error) {
 	return rows.All(ctx, db, pgx.RowTo[string], "list campaigns", queryCampaigns, prefix, after, limit)
 }
 
-// Last returns the last event of a campaign, or [ErrNotFound] if it has none.
-func Last(ctx context.Context, db Querier, campaignID string) (Event, error) {
+// Last returns the last event of a campaign, or [event.ErrNotFound] if it has none.
+func Last(ctx context.Context, db event.Querier, campaignID string) (event.Event, error) {
 	return one(ctx, db, fmt.Sprintf("the last event of campaign %q", campaignID), queryLast, campaignID)
 }
 
 // Head is [Last] that returns the stub of an archived campaign, without its payload.
-func Head(ctx context.Context, db Querier, campaignID string) (e Event, err error) {
+func Head(ctx context.Context, db event.Querier, campaignID string) (e event.Event, err error) {
 	defer rows.Explain(&err, "the head of campaign %q", campaignID)
 	rows, err := db.Query(ctx, queryLast, campaignID)
 	if err != nil {
 		return e, err
 	}
-	n, _, err := eachEvent(rows, math.MaxInt64, campaignFirst(func(found *Event, _ int) { e = *found }))
+	n, _, err := eachEvent(rows, math.MaxInt64, campaignFirst(func(found *event.Event, _ int) { e = *found }))
 	if err == nil && n == 0 {
-		err = ErrNotFound
+		err = event.ErrNotFound
 	}
 	return e, err
 }
 
 // Progress returns [Floor] and the last assigned position. While they differ, appends are in flight.
-func Progress(ctx context.Context, db Querier) (floor, last int64, instance string, err error) {
+func Progress(ctx context.Context, db event.Querier) (floor, last int64, instance string, err error) {
 	err = rows.Each(ctx, db, []any{&floor, &last, &instance}, func() {}, "read the writer floor", queryProgress)
 	return floor, last, instance, err
 }
 
 // Erased returns a mark that has grown when events have been erased.
-func Erased(ctx context.Context, db Querier) (mark int64, err error) {
+func Erased(ctx context.Context, db event.Querier) (mark int64, err error) {
 	return rows.One(ctx, db, pgx.RowTo[int64], "look for erasures", QueryErased)
 }
 
 // ReadRange reads up to limit events of a campaign, from a seq and up to a position.
 func ReadRange(
-	ctx context.Context, db Querier, campaignID string, fromSeq, untilPosition int64, limit int,
-) (_ []Event, err error) {
+	ctx context.Context, db event.Querier, campaignID string, fromSeq, untilPosition int64, limit int,
+) (_ []event.Event, err error) {
 	defer rows.Explain(&err, "read campaign %q from seq %d", campaignID, fromSeq)
 	s := span{after: fromSeq - 1, untilPosition: untilPosition, events: limit, bytes: math.MaxInt64}
 	events, _, err := collectSome(ctx, db, 0, math.MaxInt64, s, queryCampaignRange, campaignID, fromSeq, untilPosition,
@@ -111,7 +112,7 @@ func ReadRange(
 
 // PositionAt returns the position before the first event recorded at t or later, or the writer floor.
 // Later events are older than t by at most a few milliseconds, because appends overtake each other.
-func PositionAt(ctx context.Context, db Querier, t time.Time) (int64, error) {
+func PositionAt(ctx context.Context, db event.Querier, t time.Time) (int64, error) {
 	floor, err := Floor(ctx, db)
 	if err != nil {
 		return 0, err
@@ -130,6 +131,6 @@ type OpenAppend struct {
 }
 
 // OldestAppend returns the oldest open append. Readers of the whole journal wait for it.
-func OldestAppend(ctx context.Context, db Querier) (OpenAppend, error) {
+func OldestAppend(ctx context.Context, db event.Querier) (OpenAppend, error) {
 	return rows.One(ctx, db, pgx.RowToStructByPos[OpenAppend], "look for open appends", queryOldestAppend)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/internal/store/feed"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -34,7 +35,7 @@ func large(t *testing.T) (conn *pgx.Conn, read *atomic.Int64) {
 	err = pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
 		for range largeEvents {
 			if _, err := journal.Append(t.Context(), tx, "large", journal.Any,
-				feed.Event{Type: "written", Payload: payload}); err != nil {
+				event.Event{Type: "written", Payload: payload}); err != nil {
 				return err
 			}
 		}
@@ -77,12 +78,12 @@ func (c *countingConn) Read(b []byte) (int, error) {
 func TestListsAreBoundedInBytesAndLeaveOutWhatIsHidden(t *testing.T) {
 	t.Parallel()
 	conn, read := large(t)
-	for name, list := range map[string]func(from int64, l feed.List) ([]feed.Event, bool, error){
-		"of a campaign": func(from int64, l feed.List) ([]feed.Event, bool, error) {
+	for name, list := range map[string]func(from int64, l feed.List) ([]event.Event, bool, error){
+		"of a campaign": func(from int64, l feed.List) ([]event.Event, bool, error) {
 			return feed.ListCampaign(t.Context(), conn, "large", from, l)
 		},
-		"of a query": func(from int64, l feed.List) ([]feed.Event, bool, error) {
-			events, _, more, err := feed.ListMatches(t.Context(), conn, feed.Types("written"), from, l)
+		"of a query": func(from int64, l feed.List) ([]event.Event, bool, error) {
+			events, _, more, err := feed.ListMatches(t.Context(), conn, event.Types("written"), from, l)
 			return events, more, err
 		},
 	} {
@@ -121,9 +122,9 @@ func TestListsAreBoundedInBytesAndLeaveOutWhatIsHidden(t *testing.T) {
 func TestStreamsHoldFewLargeEventsAtOnce(t *testing.T) {
 	t.Parallel()
 	conn, read := large(t)
-	for name, stream := range map[string]func(yield func(feed.Event, error) bool){
+	for name, stream := range map[string]func(yield func(event.Event, error) bool){
 		"ReadCampaign": feed.ReadCampaign(t.Context(), conn, "large", 0),
-		"ReadAll":      feed.ReadAll(t.Context(), conn, feed.Cursor{}),
+		"ReadAll":      feed.ReadAll(t.Context(), conn, event.Cursor{}),
 	} {
 		before, n := read.Load(), 0
 		for _, err := range stream {

@@ -8,7 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/tidemark-go/tidemark/internal/store/feed"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -16,7 +16,7 @@ import (
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
 // mustAppend appends events to a campaign in a transaction of its own.
-func mustAppend(t *testing.T, pool *pgxpool.Pool, campaign string, events ...feed.Event) (places []journal.Appended) {
+func mustAppend(t *testing.T, pool *pgxpool.Pool, campaign string, events ...event.Event) (places []journal.Appended) {
 	t.Helper()
 	err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) (err error) {
 		places, err = journal.Append(t.Context(), tx, campaign, journal.Any, events...)
@@ -29,9 +29,9 @@ func mustAppend(t *testing.T, pool *pgxpool.Pool, campaign string, events ...fee
 }
 
 // noted returns n events.
-func noted(n int) []feed.Event { return slices.Repeat([]feed.Event{{Type: "noted"}}, n) }
+func noted(n int) []event.Event { return slices.Repeat([]event.Event{{Type: "noted"}}, n) }
 
-func marshal(t *testing.T, e feed.Event) string {
+func marshal(t *testing.T, e event.Event) string {
 	t.Helper()
 	b, err := json.Marshal(e)
 	if err != nil {

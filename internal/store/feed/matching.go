@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tidemark-go/tidemark/internal/store/rows"
+	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
 const (
@@ -21,7 +22,7 @@ const (
 // rare they are, each window is one short statement, and After tells how far it came. Windows that
 // take long get smaller, also after a statement timeout.
 type Matching struct {
-	Query Query
+	Query event.Query
 	After int64 // events up to here were read
 	Floor int64 // that [Floor] has returned
 	Whole bool  // read whole events by [ReadMatches], which needs fewer privileges; only Events of a limit counts
@@ -34,7 +35,7 @@ type Matching struct {
 func (m *Matching) Done() bool { return m.After >= m.Floor }
 
 // Next reads the next window, up to the limits of l. It may have no events though others follow.
-func (m *Matching) Next(ctx context.Context, db Querier, l List) (events []Event, err error) {
+func (m *Matching) Next(ctx context.Context, db event.Querier, l List) (events []event.Event, err error) {
 	defer rows.Explain(&err, "read the events of a query after position %d", m.After)
 	if m.text == "" {
 		if err := CheckQuery(m.Query); err != nil {
@@ -71,12 +72,12 @@ func (m *Matching) Next(ctx context.Context, db Querier, l List) (events []Event
 }
 
 // TimedOut reports whether err is that the server has ended a statement, and db can send a shorter one.
-func TimedOut(ctx context.Context, db Querier, err error) bool {
+func TimedOut(ctx context.Context, db event.Querier, err error) bool {
 	const cancelled = "57014"
 	return SQLState(err) == cancelled && ctx.Err() == nil && alone(db)
 }
 
-func (m *Matching) window(ctx context.Context, db Querier, l List, until int64) ([]Event, bool, error) {
+func (m *Matching) window(ctx context.Context, db event.Querier, l List, until int64) ([]event.Event, bool, error) {
 	if !m.Whole {
 		return l.collect(ctx, db, -1, queryListMatches, m.text, m.After+1, until)
 	}
@@ -87,8 +88,8 @@ func (m *Matching) window(ctx context.Context, db Querier, l List, until int64) 
 // ListMatches is [ListCampaign] for the events that a query selects, from a position to the writer
 // floor. until is the position that it has read up to. It returns [ErrReplaced] if a failover came between.
 func ListMatches(
-	ctx context.Context, db Querier, q Query, from int64, l List,
-) (events []Event, until int64, more bool, err error) {
+	ctx context.Context, db event.Querier, q event.Query, from int64, l List,
+) (events []event.Event, until int64, more bool, err error) {
 	if err := CheckQuery(q); err != nil {
 		return nil, 0, false, err
 	}
@@ -122,7 +123,7 @@ func ListMatches(
 }
 
 // Read is [journal.Read].
-func Read(ctx context.Context, db Querier, q Query, from int64, limit int) ([]Event, error) {
+func Read(ctx context.Context, db event.Querier, q event.Query, from int64, limit int) ([]event.Event, error) {
 	events, _, _, err := ListMatches(ctx, db, q, from, List{Events: limit, Bytes: math.MaxInt64})
 	return events, err
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/internal/store/feed"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -49,9 +50,9 @@ func TestRareEventsAreFoundInShortStatements(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer pool.Close()
-	for name, q := range map[string]feed.Query{
-		"a type":   feed.Types("rare"),
-		"two tags": feed.Tagged([]string{"a", "b"}),
+	for name, q := range map[string]event.Query{
+		"a type":   event.Types("rare"),
+		"two tags": event.Tagged([]string{"a", "b"}),
 	} {
 		events, err := feed.Read(t.Context(), pool, q, 0, 10)
 		if err != nil || len(events) != 1 || events[0].Type != "rare" {
@@ -87,7 +88,7 @@ func TestMatchesAreReadOverGapsInFewWindows(t *testing.T) {
 		t.Fatal(err)
 	}
 	mustAppend(t, pool, "b", noted(3)...)
-	m := feed.Matching{Query: feed.Types("noted"), Floor: 1<<47 + 3}
+	m := feed.Matching{Query: event.Types("noted"), Floor: 1<<47 + 3}
 	var got int
 	windows := 0
 	for ; !m.Done(); windows++ {
@@ -104,7 +105,7 @@ func TestMatchesAreReadOverGapsInFewWindows(t *testing.T) {
 
 // spans is a Querier that notes how many positions each statement looks at.
 type spans struct {
-	journal.Querier
+	event.Querier
 	most []int64
 }
 
@@ -127,8 +128,8 @@ func TestDecisionsOnRareEventsAreReadInShortStatements(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer pool.Close()
-	count := func(n *int, _ journal.Event) error { *n++; return nil }
-	decide := func(db journal.Querier, name string, q journal.Query, want int) journal.Condition {
+	count := func(n *int, _ event.Event) error { *n++; return nil }
+	decide := func(db event.Querier, name string, q event.Query, want int) journal.Condition {
 		t.Helper()
 		n, condition, err := journal.Decide(t.Context(), db, q, count)
 		if err != nil || n != want || condition.After != manyEvents {
@@ -136,27 +137,27 @@ func TestDecisionsOnRareEventsAreReadInShortStatements(t *testing.T) {
 		}
 		return condition
 	}
-	decide(pool, "two tags", journal.Tagged([]string{"a", "b"}), 1)
-	decide(pool, "a type", journal.Types("rare"), 1)
-	decide(filled, "many", journal.Types("rare", "common"), manyEvents)
+	decide(pool, "two tags", event.Tagged([]string{"a", "b"}), 1)
+	decide(pool, "a type", event.Types("rare"), 1)
+	decide(filled, "many", event.Types("rare", "common"), manyEvents)
 	tx, err := filled.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = tx.Rollback(t.Context()) }()
 	noted := &spans{Querier: tx}
-	condition := decide(noted, "in a transaction", journal.Types("rare"), 1)
+	condition := decide(noted, "in a transaction", event.Types("rare"), 1)
 	if n := len(noted.most); n < 3 || noted.most[0] != feed.FirstSpan || noted.most[1] != feed.FirstSpan {
 		t.Errorf("the statements look at %d positions", noted.most)
 	}
-	if _, err := journal.AppendIf(t.Context(), tx, []journal.Event{{CampaignID: "x", Type: "rare"}}, condition); err != nil {
+	if _, err := journal.AppendIf(t.Context(), tx, []event.Event{{CampaignID: "x", Type: "rare"}}, condition); err != nil {
 		t.Error(err)
 	}
 	if _, err := tx.Exec(t.Context(), `SET LOCAL statement_timeout = 1`); err != nil {
 		t.Fatal(err)
 	}
-	_, err = journal.AppendIf(t.Context(), tx, []journal.Event{{CampaignID: "x", Type: "rare"}}, journal.Condition{
-		FailIfMatch: journal.Types("lost"),
+	_, err = journal.AppendIf(t.Context(), tx, []event.Event{{CampaignID: "x", Type: "rare"}}, journal.Condition{
+		FailIfMatch: event.Types("lost"),
 	})
 	if err == nil || !strings.Contains(err.Error(), "reads the journal after position 0: decide again just before") {
 		t.Errorf("a condition on the whole journal: %v", err)
@@ -167,14 +168,14 @@ func TestDecisionsOnRareEventsAreReadInShortStatements(t *testing.T) {
 func TestAPageOfRareEventsEndsWhereItHasGotTo(t *testing.T) {
 	t.Parallel()
 	pool := rareAtTheEnd(t)
-	var found []feed.Event
+	var found []event.Event
 	pages, from := 0, int64(0)
 	for more := true; more; pages++ {
-		var events []feed.Event
+		var events []event.Event
 		var until int64
 		var err error
 		l := feed.List{Events: 10, Bytes: math.MaxInt64, Time: 1}
-		if events, until, more, err = feed.ListMatches(t.Context(), pool, feed.Types("rare"), from, l); err != nil {
+		if events, until, more, err = feed.ListMatches(t.Context(), pool, event.Types("rare"), from, l); err != nil {
 			t.Fatal(err)
 		}
 		if until < from || pages > 100 {

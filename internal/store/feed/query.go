@@ -4,75 +4,24 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"slices"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/internal/store/rows"
+	"github.com/tidemark-go/tidemark/internal/text"
+	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
-// Query is [journal.Query].
-type Query struct {
-	Items []Item
-}
-
-// Item is [journal.Item].
-type Item struct {
-	Types []string
-	Tags  []string
-}
-
-// Types is [journal.Types].
-func Types(types ...string) Query { return Query{Items: []Item{{Types: types}}} }
-
-// Tagged is [journal.Tagged].
-func Tagged(tags []string, types ...string) Query {
-	return Query{Items: []Item{{Types: types, Tags: tags}}}
-}
-
-// Or returns a query that selects what q or one of the others selects.
-func (q Query) Or(others ...Query) Query {
-	queries := append([]Query{q}, others...)
-	union := Query{}
-	there := map[string]bool{}
-	for _, one := range queries {
-		if len(one.Items) == 0 {
-			return Query{}
-		}
-		for _, item := range one.Items {
-			document := string(appendItem(nil, item))
-			if !there[document] {
-				there[document] = true
-				union.Items = append(union.Items, item)
-			}
-		}
-	}
-	return union
-}
-
-// Matches reports whether the query selects the event.
-func (q Query) Matches(e Event) bool {
-	return len(q.Items) == 0 || slices.ContainsFunc(q.Items, func(i Item) bool { return i.Matches(e) })
-}
-
-// Matches reports whether the item selects the event.
-func (i Item) Matches(e Event) bool {
-	if len(i.Types) > 0 && !slices.Contains(i.Types, e.Type) {
-		return false
-	}
-	return !slices.ContainsFunc(i.Tags, func(tag string) bool { return !slices.Contains(e.Tags, tag) })
-}
-
 // CheckQuery rejects a query with a type or tag that no event can have.
-func CheckQuery(q Query) error {
+func CheckQuery(q event.Query) error {
 	for i, item := range q.Items {
 		for _, list := range []struct {
 			field  string
 			values []string
 		}{{"types", item.Types}, {"tags", item.Tags}} {
 			for n, value := range list.values {
-				if reason := CheckName(value, maxQueryTextBytes); reason != "" {
-					return fmt.Errorf("%w: items[%d].%s[%d] %s", ErrInvalidQuery, i, list.field, n, reason)
+				if reason := text.CheckName(value, maxQueryTextBytes); reason != "" {
+					return fmt.Errorf("%w: items[%d].%s[%d] %s", event.ErrInvalidQuery, i, list.field, n, reason)
 				}
 			}
 		}
@@ -81,7 +30,7 @@ func CheckQuery(q Query) error {
 }
 
 // AppendQuery appends the query as the JSON document that the SQL functions read.
-func AppendQuery(buf []byte, q Query) []byte {
+func AppendQuery(buf []byte, q event.Query) []byte {
 	buf = append(buf, `{"items":[`...)
 	for i, item := range q.Items {
 		if i > 0 {
@@ -92,7 +41,7 @@ func AppendQuery(buf []byte, q Query) []byte {
 	return append(buf, `]}`...)
 }
 
-func appendItem(buf []byte, item Item) []byte {
+func appendItem(buf []byte, item event.Item) []byte {
 	buf = appendStrings(append(buf, `{"types":`...), item.Types)
 	buf = appendStrings(append(buf, `,"tags":`...), item.Tags)
 	return append(buf, '}')
@@ -104,7 +53,7 @@ func appendStrings(buf []byte, values []string) []byte {
 		if i > 0 {
 			buf = append(buf, ',')
 		}
-		buf = AppendString(buf, value)
+		buf = text.AppendJSON(buf, value)
 	}
 	return append(buf, ']')
 }
@@ -114,7 +63,9 @@ const maxQueryTextBytes = 4096
 
 // ReadMatches reads up to limit events with after < position <= until, in order, that a query
 // selects. [AppendQuery] encodes it.
-func ReadMatches(ctx context.Context, db Querier, query string, after, until int64, limit int) (_ []Event, err error) {
+func ReadMatches(
+	ctx context.Context, db event.Querier, query string, after, until int64, limit int,
+) (_ []event.Event, err error) {
 	defer rows.Explain(&err, "read the events of a query after position %d", after)
 	return collect(ctx, db, queryMatches, query, after, until, limit)
 }
@@ -127,8 +78,8 @@ type batcher interface {
 // ReadFirst reads the writer floor with the history and then, in a later statement, the first page that a
 // query selects up to a position. Both take one round trip if db can batch.
 func ReadFirst(
-	ctx context.Context, db Querier, query string, until int64,
-) (floor int64, history string, events []Event, err error) {
+	ctx context.Context, db event.Querier, query string, until int64,
+) (floor int64, history string, events []event.Event, err error) {
 	sender, ok := db.(batcher)
 	if !ok {
 		err = rows.Each(ctx, db, []any{&floor, &history}, func() {}, "read the writer floor", queryFloorOf)

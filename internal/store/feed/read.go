@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/internal/store/rows"
+	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
 // Limits of one page in memory: events, and about as many bytes of payload and metadata.
@@ -19,20 +20,17 @@ const (
 	pageBytes  = 4 << 20
 )
 
-// Querier reads from the database: a *pgxpool.Pool, a *pgx.Conn or a pgx.Tx.
-type Querier interface {
-	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
-}
-
 // Opening is a Querier whose events are read with their sealed fields open.
 type Opening struct {
-	Querier
-	Open func(ctx context.Context, db Querier, events []Event) error
+	event.Querier
+	Open func(ctx context.Context, db event.Querier, events []event.Event) error
 }
 
 // ReadCampaign is [journal.ReadCampaign].
-func ReadCampaign(ctx context.Context, db Querier, campaignID string, afterSeq int64) iter.Seq2[Event, error] {
-	return pages(func() ([]Event, error) {
+func ReadCampaign(
+	ctx context.Context, db event.Querier, campaignID string, afterSeq int64,
+) iter.Seq2[event.Event, error] {
+	return pages(func() ([]event.Event, error) {
 		page := span{after: afterSeq, events: PageEvents, bytes: pageBytes}
 		events, _, err := collectSome(ctx, db, 0, math.MaxInt64, page, queryCampaignPage, campaignID, afterSeq, PageEvents,
 			pageBytes)
@@ -47,21 +45,21 @@ func ReadCampaign(ctx context.Context, db Querier, campaignID string, afterSeq i
 }
 
 // ReadAll is [journal.ReadAll].
-func ReadAll(ctx context.Context, db Querier, after Cursor) iter.Seq2[Event, error] {
-	return func(yield func(Event, error) bool) {
+func ReadAll(ctx context.Context, db event.Querier, after event.Cursor) iter.Seq2[event.Event, error] {
+	return func(yield func(event.Event, error) bool) {
 		start, err := Resume(ctx, db, after)
 		if err != nil {
-			yield(Event{}, err)
+			yield(event.Event{}, err)
 			return
 		}
-		pages(func() ([]Event, error) { return start.next(ctx, db) })(yield)
+		pages(func() ([]event.Event, error) { return start.next(ctx, db) })(yield)
 	}
 }
 
 // next reads the next page. In another history than before it goes on where the two are the same.
-func (s *Start) next(ctx context.Context, db Querier) ([]Event, error) {
+func (s *Start) next(ctx context.Context, db event.Querier) ([]event.Event, error) {
 	for range mostTries {
-		window := Window{After: s.Position, Floor: s.Floor, Events: PageEvents, Bytes: pageBytes}
+		window := event.Window{After: s.Position, Floor: s.Floor, Events: PageEvents, Bytes: pageBytes}
 		page, err := ReadPage(ctx, db, window)
 		if err == nil && page.Instance == s.Instance {
 			s.Position = page.Until
@@ -81,12 +79,12 @@ func (s *Start) next(ctx context.Context, db Querier) ([]Event, error) {
 
 // Floor returns the highest position up to which the journal is complete: a statement sent after Floor
 // returns sees every event that will ever have a position up to it. Only open appends hold it back.
-func Floor(ctx context.Context, db Querier) (int64, error) {
+func Floor(ctx context.Context, db event.Querier) (int64, error) {
 	return rows.One(ctx, db, pgx.RowTo[int64], "read the writer floor", queryFloor)
 }
 
 // Get is [journal.Get].
-func Get(ctx context.Context, db Querier, campaignID string, seq int64) (Event, error) {
+func Get(ctx context.Context, db event.Querier, campaignID string, seq int64) (event.Event, error) {
 	what := fmt.Sprintf("event %d of campaign %q", seq, campaignID)
 	s := span{after: seq - 1, events: 1, bytes: 1}
 	events, _, err := collectSome(ctx, db, 0, math.MaxInt64, s, queryGet, campaignID, seq)
@@ -96,22 +94,22 @@ func Get(ctx context.Context, db Querier, campaignID string, seq int64) (Event, 
 	return only(events, what, err)
 }
 
-// At returns the event at a position, or [ErrNotFound].
-func At(ctx context.Context, db Querier, position int64) (Event, error) {
-	events, _, err := ReadWindow(ctx, db, Window{
+// At returns the event at a position, or [event.ErrNotFound].
+func At(ctx context.Context, db event.Querier, position int64) (event.Event, error) {
+	events, _, err := ReadWindow(ctx, db, event.Window{
 		After: position - 1, Floor: position, Events: 1, Bytes: math.MaxInt64, Small: true,
 	})
 	return only(events, fmt.Sprintf("event at position %d", position), err)
 }
 
 // Find is [journal.Find].
-func Find(ctx context.Context, db Querier, campaignID string, id uuid.UUID) (Event, error) {
+func Find(ctx context.Context, db event.Querier, campaignID string, id uuid.UUID) (event.Event, error) {
 	what := fmt.Sprintf("event %s of campaign %q", id, campaignID)
 	e, err := one(ctx, db, what, queryFind, campaignID, id.String())
-	if !errors.Is(err, ErrNotFound) {
+	if !errors.Is(err, event.ErrNotFound) {
 		return e, err
 	}
-	if head, headErr := Head(ctx, db, campaignID); headErr != nil || !head.archived {
+	if head, headErr := Head(ctx, db, campaignID); headErr != nil || !Archived(&head) {
 		return e, err
 	}
 	for e, err := range ReadCampaign(ctx, db, campaignID, 0) {
@@ -122,29 +120,29 @@ func Find(ctx context.Context, db Querier, campaignID string, id uuid.UUID) (Eve
 	return e, err
 }
 
-func one(ctx context.Context, db Querier, what, query string, args ...any) (_ Event, err error) {
+func one(ctx context.Context, db event.Querier, what, query string, args ...any) (_ event.Event, err error) {
 	events, err := collect(ctx, db, query, args...)
 	return only(events, what, err)
 }
 
-func only(events []Event, what string, readErr error) (_ Event, err error) {
+func only(events []event.Event, what string, readErr error) (_ event.Event, err error) {
 	defer rows.Explain(&err, "%s", what)
 	switch {
 	case readErr != nil:
-		return Event{}, readErr
+		return event.Event{}, readErr
 	case len(events) == 0:
-		return Event{}, ErrNotFound
+		return event.Event{}, event.ErrNotFound
 	}
 	return events[0], events[0].Unreadable()
 }
 
 // pages flattens pages. A page without events is the end.
-func pages(next func() ([]Event, error)) iter.Seq2[Event, error] {
-	return func(yield func(Event, error) bool) {
+func pages(next func() ([]event.Event, error)) iter.Seq2[event.Event, error] {
+	return func(yield func(event.Event, error) bool) {
 		for {
 			events, err := next()
 			if err != nil {
-				yield(Event{}, err)
+				yield(event.Event{}, err)
 				return
 			}
 			for _, e := range events {
@@ -163,7 +161,7 @@ func pages(next func() ([]Event, error)) iter.Seq2[Event, error] {
 	}
 }
 
-func collect(ctx context.Context, db Querier, query string, args ...any) ([]Event, error) {
+func collect(ctx context.Context, db event.Querier, query string, args ...any) ([]event.Event, error) {
 	events, _, err := collectSome(ctx, db, 0, math.MaxInt64, span{}, query, args...)
 	return events, err
 }
@@ -171,8 +169,8 @@ func collect(ctx context.Context, db Querier, query string, args ...any) ([]Even
 // collectSome runs a query and reads its rows with collectBytes. If an event's content makes that fail, it
 // reads again without the documents of that event. Stubs are replaced by the events that they stand for.
 func collectSome(
-	ctx context.Context, db Querier, expected int, limit int64, s span, query string, args ...any,
-) (events []Event, size int64, err error) {
+	ctx context.Context, db event.Querier, expected int, limit int64, s span, query string, args ...any,
+) (events []event.Event, size int64, err error) {
 	if opening, ok := db.(Opening); ok {
 		if events, size, err = collectSome(ctx, opening.Querier, expected, limit, s, query, args...); err == nil {
 			err = opening.Open(ctx, opening.Querier, events)
@@ -201,10 +199,10 @@ func collectSome(
 
 // collectBytes reads rows of eventColumns until payload and metadata reach limit bytes, and at
 // least one event. It discards the remaining rows. expected is the likely number of events.
-func collectBytes(rows pgx.Rows, expected int, limit int64) (events []Event, size int64, err error) {
-	_, size, err = eachEvent(rows, limit, campaignFirst(func(e *Event, _ int) {
+func collectBytes(rows pgx.Rows, expected int, limit int64) (events []event.Event, size int64, err error) {
+	_, size, err = eachEvent(rows, limit, campaignFirst(func(e *event.Event, _ int) {
 		if events == nil {
-			events = make([]Event, 0, max(expected, 1))
+			events = make([]event.Event, 0, max(expected, 1))
 		}
 		events = append(events, *e)
 	}))
@@ -217,13 +215,13 @@ func collectBytes(rows pgx.Rows, expected int, limit int64) (events []Event, siz
 // columns is what differs between reads. take completes the event and returns its size.
 type columns struct {
 	before int // how many columns come before seq
-	take   func(r *rowReader, raw [][]byte, e *Event) (size int64, err error)
+	take   func(r *rowReader, raw [][]byte, e *event.Event) (size int64, err error)
 }
 
 // campaignFirst reads rows of eventColumns.
-func campaignFirst(visit func(e *Event, bytes int)) columns {
+func campaignFirst(visit func(e *event.Event, bytes int)) columns {
 	campaign := ""
-	return columns{1, func(_ *rowReader, raw [][]byte, e *Event) (int64, error) {
+	return columns{1, func(_ *rowReader, raw [][]byte, e *event.Event) (int64, error) {
 		if string(raw[0]) != campaign { // consecutive rows often have the same campaign
 			campaign = string(raw[0])
 		}
@@ -244,13 +242,13 @@ func eachEvent(rows pgx.Rows, limit int64, c columns) (n int, size int64, err er
 		return 0, 0, err
 	}
 	r := newRowReader(rows, c.before)
-	var e Event
+	var e event.Event
 	for rows.Next() {
 		if n++; size >= limit {
 			continue
 		}
 		raw := rows.RawValues()
-		e = Event{}
+		e = event.Event{}
 		if err := r.event(&e, raw[c.before:]); err != nil {
 			return n, size, err
 		}
@@ -263,33 +261,23 @@ func eachEvent(rows pgx.Rows, limit int64, c columns) (n int, size int64, err er
 	return n, size, rows.Err()
 }
 
-// Window selects the events that [ReadWindow] reads: those with After < position <= Floor.
-type Window struct {
-	After, Floor int64 // Floor was returned by [Progress] or [Floor] before
-	Events       int   // stop after this many events
-	Bytes        int64 // stop once payload and metadata reach about this many bytes, but after at least one event
-	// fetch events beyond Bytes too and discard them: a third faster if there are hardly ever any
-	Small   bool
-	Careful bool // an event is likely to make the read fail: leave out the documents of such events
-}
-
 // ReadWindow reads events in order of position. until is the position it read up to: Floor, unless
-// a limit ended it earlier. With an [Archive] it reads archived events too, twice as many bytes at most.
-func ReadWindow(ctx context.Context, db Querier, w Window) (events []Event, until int64, err error) {
+// a limit ended it earlier. With an [event.Archive] it reads archived events too, twice as many bytes at most.
+func ReadWindow(ctx context.Context, db event.Querier, w event.Window) (events []event.Event, until int64, err error) {
 	page, err := ReadPage(ctx, db, w)
 	return page.Events, page.Until, err
 }
 
 // Page is the result of [ReadPage].
 type Page struct {
-	Events   []Event
+	Events   []event.Event
 	Until    int64  // see [ReadWindow]
 	Instance string // of the database that the events are from; "": its history has not begun
 	mark     int64  // tidemark.archive_mark
 }
 
 // ReadPage is [ReadWindow] that tells which instance of the database the events are from.
-func ReadPage(ctx context.Context, db Querier, w Window) (page Page, err error) {
+func ReadPage(ctx context.Context, db event.Querier, w event.Window) (page Page, err error) {
 	defer rows.Explain(&err, "read journal after position %d", w.After)
 	switch db := db.(type) {
 	case Opening:
@@ -302,27 +290,31 @@ func ReadPage(ctx context.Context, db Querier, w Window) (page Page, err error) 
 			return db.readWindow(ctx, w)
 		}
 	}
-	if page, err = w.marked(ctx, db, queryWindow, queryJournalPage); err != nil {
+	if page, err = readMarked(ctx, db, w, queryWindow, queryJournalPage); err != nil {
 		return page, err
 	}
 	page.merge(nil, w.Events)
 	return page, nil
 }
 
-// marked reads events of the journal alone, stubs among them, behind their mark. There may be one too many.
-func (w Window) marked(ctx context.Context, db Querier, query, small string) (page Page, err error) {
+// readMarked reads events of the journal alone, stubs among them, behind their mark. There may be one too many.
+func readMarked(
+	ctx context.Context, db event.Querier, w event.Window, query, small string,
+) (page Page, err error) {
 	if w.Small {
 		query = small
 	}
 	w.Events++ // the mark
-	events, until, err := w.read(ctx, db, query, span{stubs: true})
+	events, until, err := read(ctx, db, w, query, span{stubs: true})
 	if err != nil {
 		return page, err
 	}
 	return Page{Events: events[1:], Until: until, Instance: events[0].CampaignID, mark: events[0].Seq}, nil
 }
 
-func (w Window) read(ctx context.Context, db Querier, query string, s span) (events []Event, until int64, err error) {
+func read(
+	ctx context.Context, db event.Querier, w event.Window, query string, s span,
+) (events []event.Event, until int64, err error) {
 	args := []any{w.After, w.Floor, w.Events, w.Bytes}
 	if w.Small {
 		args = args[:3]

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/internal/store/feed"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -22,16 +23,16 @@ func TestReadCampaignsReadsWhatIsProjected(t *testing.T) {
 	var all, some []string // the expected events
 	for c := range 7 {
 		id := fmt.Sprint("c", c)
-		var events []feed.Event
+		var events []event.Event
 		for seq := 1; seq <= 3*c; seq++ {
-			e := feed.Event{
+			e := event.Event{
 				Type:    fmt.Sprint("type", seq%3),
 				Payload: []byte(fmt.Sprintf(`{"text": %q}`, strings.Repeat("x", seq*10))),
 			}
 			if seq%5 == 0 {
-				e.Intent = feed.AuditOnly
+				e.Intent = event.AuditOnly
 			}
-			if events = append(events, e); e.Intent == feed.AuditOnly || c < 2 || c > 5 {
+			if events = append(events, e); e.Intent == event.AuditOnly || c < 2 || c > 5 {
 				continue
 			}
 			if all = append(all, fmt.Sprint(id, " ", seq)); seq%3 == 1 {
@@ -64,7 +65,7 @@ func TestReadCampaignsReadsWhatIsProjected(t *testing.T) {
 			}
 			for more := true; more; {
 				var err error
-				more, err = feed.ReadCampaigns(t.Context(), pool, &read, func(e *feed.Event, _ int) {
+				more, err = feed.ReadCampaigns(t.Context(), pool, &read, func(e *event.Event, _ int) {
 					got = append(got, fmt.Sprint(e.CampaignID, " ", e.Seq))
 				})
 				if err != nil {

@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/internal/store/feed"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
@@ -25,7 +26,7 @@ func TestReadGroupReadsWhatAClaimHasLeft(t *testing.T) {
 			Bytes: 1 << 20, Small: small,
 		}
 		var read, counted, hashed []string
-		feed.ReadGroup(batch, r, func(i int, e *feed.Event, _ int) {
+		feed.ReadGroup(batch, r, func(i int, e *event.Event, _ int) {
 			read = append(read, fmt.Sprint(i, e.CampaignID, e.Seq))
 		})
 		feed.CountGroup(batch, r, func(i, events int) { counted = append(counted, fmt.Sprint(i, events)) }, nil)

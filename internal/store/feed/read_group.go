@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/internal/store/rows"
+	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
 // CampaignsRead selects the events that [ReadCampaigns] reads: those after event Seq of CampaignID,
@@ -20,18 +21,18 @@ type CampaignsRead struct {
 	CampaignID string
 	Seq        int64
 	Last       string
-	Types      []string // nil: all
-	Events     int      // stop after this many
-	Bytes      int64    // stop after about this many bytes of payload and metadata, but after at least one event
-	Careful    bool     // leave out documents that cannot be read; see [Event.Unreadable]
-	Archive    Archive  // nil: archived campaigns are an error
+	Types      []string      // nil: all
+	Events     int           // stop after this many
+	Bytes      int64         // stop after about this many bytes of payload and metadata, but after at least one event
+	Careful    bool          // leave out documents that cannot be read; see [event.Event.Unreadable]
+	Archive    event.Archive // nil: archived campaigns are an error
 }
 
-// ReadCampaigns reads events of intent [ProjectionAndReplay] in one walk along the primary key. It
+// ReadCampaigns reads events of intent [event.ProjectionAndReplay] in one walk along the primary key. It
 // is faster than [ReadGroup] for all campaigns. bytes is the size of payload and metadata. The
 // event is reused after the call. more means that a limit ended the read: read then continues there.
 func ReadCampaigns(
-	ctx context.Context, db Querier, read *CampaignsRead, visit func(e *Event, bytes int),
+	ctx context.Context, db event.Querier, read *CampaignsRead, visit func(e *event.Event, bytes int),
 ) (more bool, err error) {
 	query, args := queryReadCampaigns, []any{read.CampaignID, read.Seq, read.Last, read.Events}
 	if read.Types != nil {
@@ -47,8 +48,8 @@ func ReadCampaigns(
 	made := 0
 	columns := campaignFirst(visit)
 	takeRow := columns.take
-	columns.take = func(r *rowReader, raw [][]byte, e *Event) (size int64, err error) {
-		if !e.archived {
+	columns.take = func(r *rowReader, raw [][]byte, e *event.Event) (size int64, err error) {
+		if !Archived(e) {
 			size, err = takeRow(r, raw, e)
 			read.CampaignID, read.Seq = e.CampaignID, e.Seq
 			return size, err
@@ -56,9 +57,9 @@ func ReadCampaigns(
 		if e.CampaignID = string(raw[0]); e.CampaignID != read.CampaignID {
 			read.CampaignID, read.Seq = e.CampaignID, 0
 		}
-		err = expand(ctx, read.Archive, e, read.Seq, e.Seq, func(a *Event) bool {
+		err = expand(ctx, read.Archive, e, read.Seq, e.Seq, func(a *event.Event) bool {
 			read.Seq = a.Seq
-			if a.Intent != ProjectionAndReplay || read.Types != nil && !slices.Contains(read.Types, a.Type) {
+			if a.Intent != event.ProjectionAndReplay || read.Types != nil && !slices.Contains(read.Types, a.Type) {
 				return true
 			}
 			bytes := len(a.Payload) + len(a.Metadata)
@@ -111,11 +112,11 @@ type GroupRead struct {
 
 	Events  int   // stop after this many events
 	Bytes   int64 // stop after about this many bytes, but after at least one event
-	Careful bool  // leave out documents that cannot be read; see [Event.Unreadable]
+	Careful bool  // leave out documents that cannot be read; see [event.Event.Unreadable]
 	Small   bool  // fetch events beyond Bytes too and discard them: faster if there are hardly ever any
 
 	// Expand visits the events that a stub stands for; nil: archived campaigns are an error.
-	Expand func(stub *Event, after, until int64, visit func(*Event) bool) error
+	Expand func(stub *event.Event, after, until int64, visit func(*event.Event) bool) error
 }
 
 // bounded reports whether a range may end before the last event of its campaign.
@@ -131,13 +132,15 @@ func (r GroupRead) until(i int) int64 {
 }
 
 // Expands returns what [GroupRead.Expand] may be.
-func Expands(ctx context.Context, archive Archive) func(*Event, int64, int64, func(*Event) bool) error {
-	return func(stub *Event, after, until int64, visit func(*Event) bool) error {
+func Expands(
+	ctx context.Context, archive event.Archive,
+) func(*event.Event, int64, int64, func(*event.Event) bool) error {
+	return func(stub *event.Event, after, until int64, visit func(*event.Event) bool) error {
 		return expand(ctx, archive, stub, after, until, visit)
 	}
 }
 
-func (r GroupRead) expand(stub *Event, after, until int64, visit func(*Event) bool) error {
+func (r GroupRead) expand(stub *event.Event, after, until int64, visit func(*event.Event) bool) error {
 	if r.Expand == nil {
 		return expand(context.Background(), nil, stub, after, until, visit)
 	}
@@ -197,7 +200,7 @@ func HashGroup(
 
 // ReadGroup queues the read. visit gets each event with its campaign's index and its bytes in the
 // database, in order of campaign and seq. The event is reused: visit must copy what it keeps.
-func ReadGroup(batch *pgx.Batch, read GroupRead, visit func(campaign int, e *Event, bytes int)) {
+func ReadGroup(batch *pgx.Batch, read GroupRead, visit func(campaign int, e *event.Event, bytes int)) {
 	query, args := queryReadGroup, read.ranges(read.Events, read.Bytes)
 	switch bounded := read.bounded(); {
 	case read.Small && bounded:
@@ -211,7 +214,7 @@ func ReadGroup(batch *pgx.Batch, read GroupRead, visit func(campaign int, e *Eve
 		query = careful(query)
 	}
 	previous, id, seq, made := 0, "", int64(0), 0
-	take := func(r *rowReader, raw [][]byte, e *Event) (int64, error) {
+	take := func(r *rowReader, raw [][]byte, e *event.Event) (int64, error) {
 		ord, err := r.integer(raw, 0)
 		if err != nil {
 			return 0, err
@@ -224,13 +227,13 @@ func ReadGroup(batch *pgx.Batch, read GroupRead, visit func(campaign int, e *Eve
 		if campaign != previous || id == "" {
 			id, _ = read.campaign(campaign)
 		}
-		if e.archived {
+		if Archived(e) {
 			if _, after := read.campaign(campaign); campaign != previous || seq == 0 {
 				seq = after
 			}
 			e.CampaignID, previous = id, campaign
 			size := int64(0)
-			err := read.expand(e, seq, read.until(campaign), func(a *Event) bool {
+			err := read.expand(e, seq, read.until(campaign), func(a *event.Event) bool {
 				n := len(a.Payload) + len(a.Metadata)
 				visit(campaign, a, n)
 				seq = a.Seq

@@ -3,17 +3,16 @@ package feed
 import (
 	"cmp"
 	"encoding/binary"
-	"encoding/json"
 	"fmt"
-	"strconv"
-	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/tidemark-go/tidemark/internal/eventstate"
+	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
 // rowReader makes events of rows. It reads values in their wire format: a worker reads every event
@@ -26,7 +25,7 @@ type rowReader struct {
 	skip   int // columns before seq
 	shared map[string]string
 	arena  []byte
-	boxes  []decoded
+	boxes  []eventstate.Decoded
 	boxed  int // size of the last allocation of boxes
 }
 
@@ -52,11 +51,11 @@ func newRowReader(rows pgx.Rows, skip int) *rowReader {
 
 // event reads the columns from seq to recorded_at into e, a zero event. NULL stands for version 1,
 // for the first intent, and for occurred_at equal to recorded_at.
-func (r *rowReader) event(e *Event, raw [][]byte) (err error) {
-	e.Type, e.Intent = r.share(raw[3]), Intent(r.share(raw[5]))
+func (r *rowReader) event(e *event.Event, raw [][]byte) (err error) {
+	e.Type, e.Intent = r.share(raw[3]), event.Intent(r.share(raw[5]))
 	e.AggregateType, e.AggregateID, e.Actor = r.share(raw[6]), string(raw[7]), string(raw[8])
 	e.Payload, e.Metadata = r.keep(raw[10], r.skip+10), r.keep(raw[11], r.skip+11)
-	e.unreadable = raw[10] == nil // only a careful read sends NULL
+	state(e).Unreadable = raw[10] == nil // only a careful read sends NULL
 	version := int64(1)
 	for _, column := range [...]struct {
 		at     int
@@ -70,9 +69,9 @@ func (r *rowReader) event(e *Event, raw [][]byte) (err error) {
 		}
 	}
 	e.Version = int(version)
-	e.archived = version == 0
+	state(e).Archived = version == 0
 	if raw[5] == nil {
-		e.Intent = ProjectionAndReplay
+		e.Intent = event.ProjectionAndReplay
 	}
 	if e.ID, err = r.uuid(raw[2]); err != nil {
 		return err
@@ -93,9 +92,9 @@ func (r *rowReader) event(e *Event, raw [][]byte) (err error) {
 	}
 	if len(r.boxes) == 0 {
 		r.boxed = min(max(2*r.boxed, firstBoxes), boxCount)
-		r.boxes = make([]decoded, r.boxed)
+		r.boxes = make([]eventstate.Decoded, r.boxed)
 	}
-	e.decoded, r.boxes = &r.boxes[0], r.boxes[1:]
+	state(e).Decoded, r.boxes = &r.boxes[0], r.boxes[1:]
 	return nil
 }
 
@@ -169,50 +168,4 @@ func (r *rowReader) time(b []byte, column int) (t time.Time, err error) {
 		return t, fmt.Errorf("read %s: %w", f.Name, err)
 	}
 	return t, nil
-}
-
-// AppendString appends s as a JSON string.
-func AppendString(buf []byte, s string) []byte {
-	for i := range len(s) {
-		if c := s[i]; c < ' ' || c == '"' || c == '\\' || c >= utf8.RuneSelf {
-			quoted, _ := json.Marshal(s) // a string cannot fail
-			return append(buf, quoted...)
-		}
-	}
-	return append(append(append(buf, '"'), s...), '"')
-}
-
-// Shortened quotes s for a message and cuts it to 48 bytes. Invalid UTF-8 is escaped.
-func Shortened(s string) string {
-	const most = 48
-	if len(s) <= most {
-		return strconv.Quote(s)
-	}
-	cut := most
-	for cut > most-utf8.UTFMax && !utf8.RuneStart(s[cut]) {
-		cut--
-	}
-	return fmt.Sprintf("%s… (%d bytes)", strconv.Quote(s[:cut]), len(s))
-}
-
-// CheckName checks a name of 1 to limit bytes. It returns the reason it is refused, or "".
-func CheckName(s string, limit int) string {
-	switch {
-	case s == "":
-		return "is empty: it is required"
-	case len(s) > limit:
-		return fmt.Sprintf("%s is longer than %d bytes: use a shorter one", Shortened(s), limit)
-	}
-	return CheckText(s)
-}
-
-// CheckText checks whether Postgres' text can hold s. It returns the reason it is refused, or "".
-func CheckText(s string) string {
-	switch {
-	case strings.IndexByte(s, 0) >= 0:
-		return Shortened(s) + " holds a NUL character, which Postgres cannot store: remove it"
-	case !utf8.ValidString(s):
-		return Shortened(s) + " is not valid UTF-8: encode it as UTF-8"
-	}
-	return ""
 }

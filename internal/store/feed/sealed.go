@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 
 	"github.com/google/uuid"
+
+	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
 // ClosedError is why the sealed fields of an event do not open. Who does not open them can use the event.
@@ -16,7 +18,7 @@ func (e *ClosedError) Error() string { return e.Err.Error() }
 func (e *ClosedError) Unwrap() error { return e.Err }
 
 // WithoutSealed returns a copy of an event whose payload lacks sealed fields.
-func WithoutSealed(e Event) Event {
+func WithoutSealed(e event.Event) event.Event {
 	if payload, some := withoutSealed(e.Payload); some {
 		e.Payload = payload
 		ForgetDecoded(&e)

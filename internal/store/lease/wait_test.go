@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/internal/store/lease"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -41,7 +42,7 @@ func listen(t *testing.T, pool *pgxpool.Pool) listener {
 func (l listener) afterAppend(t *testing.T) (payloads []string) {
 	t.Helper()
 	err := pgx.BeginFunc(t.Context(), l.pool, func(tx pgx.Tx) error {
-		_, err := journal.Append(t.Context(), tx, "c", journal.Any, journal.Event{Type: "noted"})
+		_, err := journal.Append(t.Context(), tx, "c", journal.Any, event.Event{Type: "noted"})
 		return err
 	})
 	if err != nil {

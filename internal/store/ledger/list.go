@@ -8,7 +8,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/internal/store/rows"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
 // Place is the place of a partition of a projection across campaigns.
@@ -28,7 +28,7 @@ type Place struct {
 }
 
 // Places lists the places of all projections across campaigns, ordered by projection and partition.
-func Places(ctx context.Context, db journal.Querier) ([]Place, error) {
+func Places(ctx context.Context, db event.Querier) ([]Place, error) {
 	return rows.All(ctx, db, pgx.RowToStructByPos[Place], "list the places of projections across campaigns", queryPlaces,
 		publications.CountedBehind)
 }

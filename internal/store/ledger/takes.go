@@ -7,17 +7,17 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/internal/store/rows"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
 // Takes says which events a reader takes, so that the database counts its lag. The zero value takes all.
 type Takes struct {
-	Types    []string         `json:"types,omitzero"` // with their aliases; nil: all, empty: none
-	Intents  []journal.Intent `json:"intents,omitempty"`
-	Prefix   string           `json:"prefix,omitempty"` // of the campaign
-	Required []string         `json:"required,omitempty"`
-	AnyOf    []string         `json:"any_of,omitempty"`
-	Notices  bool             `json:"notices,omitempty"` // takes notices of erasures by what was erased
+	Types    []string       `json:"types,omitzero"` // with their aliases; nil: all, empty: none
+	Intents  []event.Intent `json:"intents,omitempty"`
+	Prefix   string         `json:"prefix,omitempty"` // of the campaign
+	Required []string       `json:"required,omitempty"`
+	AnyOf    []string       `json:"any_of,omitempty"`
+	Notices  bool           `json:"notices,omitempty"` // takes notices of erasures by what was erased
 }
 
 // Document returns the filter as tidemark.reader_lag reads it.

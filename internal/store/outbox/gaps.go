@@ -10,7 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/internal/store/rows"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
 // Gap is a campaign whose journal goes beyond a group's checkpoint while the outbox has no work
@@ -32,7 +32,7 @@ const gapCampaigns = 5000
 // no gaps. audit_only and replay_only events beyond the checkpoint make none either: nothing
 // projects them. A campaign costs two index probes, about ten microseconds.
 func Gaps(
-	ctx context.Context, db journal.Querier, group, after string, limit int,
+	ctx context.Context, db event.Querier, group, after string, limit int,
 ) (gaps []Gap, next string, err error) {
 	if limit < 0 {
 		return nil, "", fmt.Errorf("look for gaps of group %s: the limit is %d campaigns, at least 1 is needed", group, limit)
@@ -42,7 +42,7 @@ func Gaps(
 }
 
 func lookForGaps(
-	ctx context.Context, db journal.Querier, group, after string, limit int,
+	ctx context.Context, db event.Querier, group, after string, limit int,
 ) (gaps []Gap, next string, looked int, err error) {
 	if group == "" {
 		return nil, "", 0, errors.New("look for gaps: name the consumer group")
@@ -72,7 +72,7 @@ func RepairGap(ctx context.Context, tx pgx.Tx, gap Gap, by, reason string) (err 
 
 // Beginner begins transactions: a *pgxpool.Pool or a *pgx.Conn.
 type Beginner interface {
-	journal.Querier
+	event.Querier
 	Begin(ctx context.Context) (pgx.Tx, error)
 }
 

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -57,9 +58,9 @@ func withGaps(t *testing.T) *pgxpool.Pool {
 		mustAppend(t, pool, campaign, 2)
 		mustAppend(t, pool, campaign, 2)
 	}
-	for _, intent := range []journal.Intent{journal.AuditOnly, journal.ReplayOnly} {
+	for _, intent := range []event.Intent{event.AuditOnly, event.ReplayOnly} {
 		err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-			_, err := journal.Append(t.Context(), tx, "e", journal.Any, journal.Event{Type: "noted", Intent: intent})
+			_, err := journal.Append(t.Context(), tx, "e", journal.Any, event.Event{Type: "noted", Intent: intent})
 			return err
 		})
 		if err != nil {

@@ -11,7 +11,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/rows"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
 // DB runs statements: a *pgxpool.Pool, a *pgx.Conn or a pgx.Tx.
@@ -31,7 +31,7 @@ type Group struct {
 }
 
 // Groups lists the consumer groups, ordered by name.
-func Groups(ctx context.Context, db journal.Querier) ([]Group, error) {
+func Groups(ctx context.Context, db event.Querier) ([]Group, error) {
 	return rows.All(ctx, db, pgx.RowToStructByPos[Group], "list consumer groups", queryGroups)
 }
 

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -33,7 +34,7 @@ func register(t *testing.T, pool *pgxpool.Pool, group string) {
 
 // appendTo appends n events in the transaction.
 func appendTo(ctx context.Context, tx pgx.Tx, campaign string, n int) error {
-	_, err := journal.Append(ctx, tx, campaign, journal.Any, slices.Repeat([]journal.Event{{Type: "noted"}}, n)...)
+	_, err := journal.Append(ctx, tx, campaign, journal.Any, slices.Repeat([]event.Event{{Type: "noted"}}, n)...)
 	return err
 }
 

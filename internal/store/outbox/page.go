@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/internal/store/rows"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
 // Status is the status of an entry.
@@ -70,7 +70,7 @@ const mostLooked = 5000
 // ordered by campaign and projection. Every page costs the same, wherever it is. Where few entries
 // have the status, a page may be short or empty and still have a next one.
 func Page(
-	ctx context.Context, db journal.Querier, filter Filter, after *Place,
+	ctx context.Context, db event.Querier, filter Filter, after *Place,
 ) (entries []Entry, next *Place, err error) {
 	filter.Limit = cmp.Or(filter.Limit, defaultListLimit)
 	at, ofFailed := Place{}, slices.Contains([]Status{Failed, Dead, Rebuilding}, filter.Status)
@@ -117,7 +117,7 @@ func Page(
 }
 
 func pagePart(
-	ctx context.Context, db journal.Querier, ofFailed bool, campaignID string, at Place, limit int,
+	ctx context.Context, db event.Querier, ofFailed bool, campaignID string, at Place, limit int,
 ) ([]Entry, error) {
 	query, args := queryPageItems, []any{at.Group, at.CampaignID, at.Seq, limit}
 	switch {
@@ -133,7 +133,7 @@ func pagePart(
 
 // List returns entries in the order of [Page], from the first up to the filter's limit. Where few
 // entries have the status it reads many pages.
-func List(ctx context.Context, db journal.Querier, filter Filter) (entries []Entry, err error) {
+func List(ctx context.Context, db event.Querier, filter Filter) (entries []Entry, err error) {
 	most := cmp.Or(filter.Limit, defaultListLimit)
 	for next := (*Place)(nil); ; {
 		var page []Entry

@@ -7,7 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/internal/store/rows"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
 const (
@@ -42,7 +42,7 @@ type GroupReport struct {
 // It counts up to 10,000 work items of a group and 5,000 failed campaigns, shared among
 // projections, and extrapolates beyond that from some pages. So ten million entries take no longer
 // than ten thousand. Oldest considers the thousand failed campaigns due first.
-func Report(ctx context.Context, db journal.Querier) ([]GroupReport, error) {
+func Report(ctx context.Context, db event.Querier) ([]GroupReport, error) {
 	return rows.All(ctx, db, scanGroupReport, "report on the outbox", queryReport, exactRows, samplePages, exactFailed)
 }
 
@@ -84,7 +84,7 @@ type Behind struct {
 //
 // It counts up to 10,000 work items of a group and 10,000 failed campaigns, with 10,000 events of each.
 // Beyond that it extrapolates from some pages of the tables, and from some events of each campaign.
-func Lag(ctx context.Context, db journal.Querier) ([]Behind, error) {
+func Lag(ctx context.Context, db event.Querier) ([]Behind, error) {
 	return rows.All(ctx, db, func(row pgx.CollectableRow) (Behind, error) {
 		var b Behind
 		var seconds float64

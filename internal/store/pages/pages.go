@@ -12,13 +12,14 @@ import (
 	"github.com/tidemark-go/tidemark/internal/redact"
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/lease"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
 // Page is all events of the journal with After < position <= Until.
 type Page struct {
 	After, Until int64
-	Events       []journal.Event
+	Events       []event.Event
 	Faults       map[int64]error // by position: events that the catalogue cannot read
 	Notices      Notices
 	Notes        *sync.Map // what readers note about the events
@@ -39,7 +40,7 @@ func (p *Page) Payload() (bytes int64) {
 }
 
 // Upcast brings events to their current version. It returns the errors of unreadable ones by position.
-func Upcast(catalogue *journal.Catalogue, events []journal.Event) (faults map[int64]error) {
+func Upcast(catalogue *journal.Catalogue, events []event.Event) (faults map[int64]error) {
 	for i := range events {
 		if catalogue == nil && events[i].Unreadable() == nil {
 			continue
@@ -57,7 +58,7 @@ func Upcast(catalogue *journal.Catalogue, events []journal.Event) (faults map[in
 
 // Open opens the sealed fields of events, and brings them to their current version as [Upcast] does.
 func Open(
-	ctx context.Context, db journal.Querier, catalogue *journal.Catalogue, events []journal.Event,
+	ctx context.Context, db event.Querier, catalogue *journal.Catalogue, events []event.Event,
 ) (faults map[int64]error, err error) {
 	closed, err := catalogue.Open(ctx, db, events)
 	if err != nil {
@@ -186,8 +187,8 @@ type Query struct {
 	Events    int           // at most
 	Small     bool          // events are so small that the server need not limit a page's bytes
 	Catalogue *journal.Catalogue
-	Archive   journal.Archive // reads archived events; nil: they are an error
-	Sealed    bool            // leave sealed fields as they are
+	Archive   event.Archive // reads archived events; nil: they are an error
+	Sealed    bool          // leave sealed fields as they are
 }
 
 // Read reads the next events below the writer floor. If there are none it asks to be notified, and
@@ -213,7 +214,7 @@ func (q *Query) once(ctx context.Context, conn lease.DB, floor int64) (w *Window
 			return w, err
 		}
 	}
-	window := feed.Window{After: q.After, Floor: w.Floor, Events: q.Events, Bytes: Bytes, Small: q.Small}
+	window := event.Window{After: q.After, Floor: w.Floor, Events: q.Events, Bytes: Bytes, Small: q.Small}
 	page, err := feed.ReadPage(ctx, feed.Through{Querier: conn, Archive: q.Archive}, window)
 	if err != nil {
 		return nil, err

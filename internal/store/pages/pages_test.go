@@ -3,14 +3,14 @@ package pages
 import (
 	"testing"
 
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
 func TestPagesAreFoundByPositionAndBounded(t *testing.T) {
 	t.Parallel()
 	c := Cache{limit: 100 * (eventBytes + 2), full: 10}
 	for at := int64(0); at < 1000; at += 2 {
-		c.Add(&Page{After: at, Until: at + 2, Events: []journal.Event{{Position: at + 2, Payload: []byte("{}")}}})
+		c.Add(&Page{After: at, Until: at + 2, Events: []event.Event{{Position: at + 2, Payload: []byte("{}")}}})
 	}
 	if len(c.list) > 11 || c.bytes > c.limit {
 		t.Errorf("%d pages of %d bytes are kept", len(c.list), c.bytes)
@@ -23,7 +23,7 @@ func TestPagesAreFoundByPositionAndBounded(t *testing.T) {
 		t.Errorf("position 995 is in %+v", p)
 	}
 	early := p.Events[:1:1]
-	c.Add(&Page{After: 1000, Until: 1001, Events: []journal.Event{{Position: 1001}}})
+	c.Add(&Page{After: 1000, Until: 1001, Events: []event.Event{{Position: 1001}}})
 	if early[0].Position != p.Events[0].Position {
 		t.Error("adding to a page has changed what its readers have")
 	}
@@ -41,15 +41,15 @@ func TestPagesAreReadAheadWhileTheyFit(t *testing.T) {
 	}
 	expect(0, 3, 0, false) // its own page is not there
 	for at := range int64(4) {
-		c.Add(&Page{After: at, Until: at + 1, Events: []journal.Event{{Position: at + 1}}})
+		c.Add(&Page{After: at, Until: at + 1, Events: []event.Event{{Position: at + 1}}})
 	}
 	expect(0, 3, 3, false) // there are enough
 	expect(0, 4, 4, true)
 	expect(2, 4, 4, true)
 	expect(4, 4, 4, false)
-	c.Add(&Page{After: 4, Until: 5, Events: []journal.Event{{Position: 5}}})
+	c.Add(&Page{After: 4, Until: 5, Events: []event.Event{{Position: 5}}})
 	expect(0, 9, 5, false) // a sixth page would drop the first
-	c.Add(&Page{After: 5, Until: 6, Events: []journal.Event{{Position: 6}}})
+	c.Add(&Page{After: 5, Until: 6, Events: []event.Event{{Position: 6}}})
 	expect(0, 9, 0, false)
 	expect(1, 9, 6, false)
 	expect(3, 9, 6, true)

@@ -11,7 +11,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/store/lease"
 	"github.com/tidemark-go/tidemark/internal/store/rows"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
 // ErrNotPaused is returned by [Resume] for a target that is not paused, or whose pause has expired.
@@ -96,7 +96,7 @@ func Resume(ctx context.Context, tx pgx.Tx, t Target, by, reason string) (err er
 // List returns up to limit pauses (0: all) of a consumer group, or of all groups if group is empty,
 // after a target (nil: from the first). Projections come first, then groups, then campaigns, each
 // in descending order of names. Every page costs the same.
-func List(ctx context.Context, db journal.Querier, group string, after *Target, limit int) ([]Pause, error) {
+func List(ctx context.Context, db event.Querier, group string, after *Target, limit int) ([]Pause, error) {
 	scope, at, name := "z", "", "" // after all scopes
 	if after != nil {
 		scope, at, name = "group", after.Group, ""

@@ -11,7 +11,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/rows"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
 // Act names the operator and the reason. The act's transaction writes it to tidemark.operator_log.
@@ -42,7 +42,7 @@ var (
 // DB begins transactions: a *pgxpool.Pool, a *pgx.Conn, or a pgx.Tx (the act gets a savepoint).
 type DB interface {
 	Begin(ctx context.Context) (pgx.Tx, error)
-	journal.Querier
+	event.Querier
 }
 
 // Suspend pauses a pair for d, or until it is resumed if d is 0. The current batch finishes. A new

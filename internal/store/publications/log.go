@@ -10,7 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/internal/store/rows"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
 // Names of acts in tidemark.operator_log.
@@ -58,14 +58,14 @@ type Record struct {
 }
 
 // Log lists records, newest first.
-func Log(ctx context.Context, db journal.Querier, f LogFilter) ([]Record, error) {
+func Log(ctx context.Context, db event.Querier, f LogFilter) ([]Record, error) {
 	return rows.All(ctx, db, pgx.RowToStructByPos[Record], "read the log of operators", queryLog,
 		f.Topic, f.Publisher, f.CampaignID, f.Actor, f.Acts, f.Before, cmp.Or(f.Limit, 100))
 }
 
 // PruneLog deletes up to limit records older than olderThan, which counts as one day at least, and
 // ghosts older than 30 days. It returns the number of records.
-func PruneLog(ctx context.Context, db journal.Querier, olderThan time.Duration, limit int) (n int64, err error) {
+func PruneLog(ctx context.Context, db event.Querier, olderThan time.Duration, limit int) (n int64, err error) {
 	if olderThan <= 0 || limit < 1 {
 		return 0, fmt.Errorf("prune the log of operators: %d records older than %s: use a positive age and limit", limit,
 			olderThan)
@@ -105,7 +105,7 @@ const noteTimeout = 5 * time.Second
 
 // LinkLog adds records to the chain that acts have left out of it, because another session held its
 // head. It links some in a statement, and stops while another session holds the head.
-func LinkLog(ctx context.Context, db journal.Querier) error {
+func LinkLog(ctx context.Context, db event.Querier) error {
 	const what = "link the log of operators"
 	for before := int64(-1); ; {
 		if _, err := rows.One(ctx, db, pgx.RowTo[int64], what, queryLinkLog); err != nil {

@@ -14,7 +14,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/slice"
 	"github.com/tidemark-go/tidemark/internal/store/rows"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
 // ParkedFilter selects parked events. Empty fields match any.
@@ -66,12 +66,12 @@ func (f ParkedFilter) arguments(limit int) []any {
 }
 
 // ListParked lists what is parked, oldest first.
-func ListParked(ctx context.Context, db journal.Querier, f ParkedFilter) ([]Parked, error) {
+func ListParked(ctx context.Context, db event.Querier, f ParkedFilter) ([]Parked, error) {
 	return rows.All(ctx, db, pgx.RowToStructByPos[Parked], "list parked events", queryListParked, f.arguments(100)...)
 }
 
 // CountParked counts the refused events that Retry or Resolve would change, not draining campaigns.
-func CountParked(ctx context.Context, db journal.Querier, f ParkedFilter) (n int64, err error) {
+func CountParked(ctx context.Context, db event.Querier, f ParkedFilter) (n int64, err error) {
 	return rows.One(ctx, db, pgx.RowTo[int64], "count parked events", queryCountParked, f.arguments(1<<31-1)...)
 }
 
@@ -126,7 +126,7 @@ func (p Parked) Place() ParkedPlace {
 // publisher, campaign and seq. It returns those that match, up to f.Limit (0: 100). Continue at
 // end; nil: there are no more rows.
 func WalkParked(
-	ctx context.Context, db journal.Querier, f ParkedFilter, after *ParkedPlace, look int,
+	ctx context.Context, db event.Querier, f ParkedFilter, after *ParkedPlace, look int,
 ) (parked []Parked, end *ParkedPlace, err error) {
 	f.Limit = cmp.Or(f.Limit, 100)
 	from := ParkedPlace{Topic: f.Topic, Publisher: f.Publisher}
@@ -212,7 +212,7 @@ func columns(events []ParkedKey) (topics, publishers, campaigns []string, seqs [
 }
 
 // CountOutcomes counts how many retried events were sent and how many were refused again.
-func CountOutcomes(ctx context.Context, db journal.Querier, events []ParkedKey) (sent, refused int64, err error) {
+func CountOutcomes(ctx context.Context, db event.Querier, events []ParkedKey) (sent, refused int64, err error) {
 	topics, publishers, campaigns, seqs := columns(events)
 	n, err := rows.One(ctx, db, pgx.RowToStructByPos[struct{ Sent, Refused int64 }],
 		"count what became of parked events", queryOutcomes, topics, publishers, campaigns, seqs)

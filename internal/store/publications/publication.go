@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/internal/store/rows"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
 // Publication is the state of a pair.
@@ -67,7 +67,7 @@ func (p Publication) ManyGhosts() bool { return p.Ghosts >= GhostsKept }
 const CountedBehind = 10_000
 
 // List lists the pairs of a topic, a publisher, or both, ordered by key. Empty names match all.
-func List(ctx context.Context, db journal.Querier, of Key) ([]Publication, error) {
+func List(ctx context.Context, db event.Querier, of Key) ([]Publication, error) {
 	return rows.All(ctx, db, pgx.RowToStructByPos[Publication], "list publications",
 		queryList, of.Topic, of.Publisher, CountedBehind)
 }
@@ -114,7 +114,7 @@ type GhostFilter struct {
 // A relay remembers about the last 32,000 events it sent, at least 500 of each pair, and looks them
 // up when the database is another one or was restarted. It does not find events that were not
 // acknowledged, that an operator sent by hand, or that ended processes sent.
-func ListGhosts(ctx context.Context, db journal.Querier, f GhostFilter) ([]Ghost, error) {
+func ListGhosts(ctx context.Context, db event.Querier, f GhostFilter) ([]Ghost, error) {
 	after := Ghost{Position: -1}
 	if f.After != nil {
 		after = *f.After

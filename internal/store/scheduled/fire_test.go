@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/internal/store/scheduled"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -20,7 +21,7 @@ import (
 // schedule schedules an append of one event of each type, due so long from now.
 func schedule(t *testing.T, pool *pgxpool.Pool, campaign string, in time.Duration, types ...string) (id int64) {
 	t.Helper()
-	events := make([]journal.Event, len(types))
+	events := make([]event.Event, len(types))
 	for i, name := range types {
 		events[i].Type = name
 	}
@@ -28,7 +29,7 @@ func schedule(t *testing.T, pool *pgxpool.Pool, campaign string, in time.Duratio
 }
 
 func scheduleEvents(
-	t *testing.T, pool *pgxpool.Pool, campaign string, in time.Duration, events ...journal.Event,
+	t *testing.T, pool *pgxpool.Pool, campaign string, in time.Duration, events ...event.Event,
 ) (id int64) {
 	t.Helper()
 	if err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
@@ -117,10 +118,10 @@ func TestFire(t *testing.T) {
 	t.Run("changes nothing when the append was made before", func(t *testing.T) {
 		t.Parallel()
 		pool := pgtest.New(t)
-		id := scheduleEvents(t, pool, "a", -time.Minute, journal.Event{
+		id := scheduleEvents(t, pool, "a", -time.Minute, event.Event{
 			Type: "noted", Payload: json.RawMessage(`{"a": 1}`), Actor: "ada", Tags: []string{"x"},
 			Metadata: json.RawMessage(`{"m": 1}`),
-		}, journal.Event{Type: "noted", ID: uuid.New()})
+		}, event.Event{Type: "noted", ID: uuid.New()})
 		exec(t, pool, `CREATE TABLE kept AS SELECT * FROM tidemark.scheduled`)
 		fire(t, pool, scheduled.Look{})
 		exec(t, pool, `INSERT INTO tidemark.scheduled OVERRIDING SYSTEM VALUE SELECT * FROM kept WHERE id = $1`, id)
@@ -135,7 +136,7 @@ func TestFire(t *testing.T) {
 		t.Parallel()
 		pool := pgtest.New(t)
 		idle := begin(t, pool)
-		if _, err := journal.Append(t.Context(), idle, "a", journal.Any, journal.Event{Type: "open"}); err != nil {
+		if _, err := journal.Append(t.Context(), idle, "a", journal.Any, event.Event{Type: "open"}); err != nil {
 			t.Fatal(err)
 		}
 		for _, campaign := range []string{"a", "b", "a", "c"} {
@@ -157,13 +158,13 @@ func TestFire(t *testing.T) {
 		t.Parallel()
 		pool := pgtest.New(t)
 		idle := begin(t, pool)
-		if _, err := journal.AppendIf(t.Context(), idle, []journal.Event{{CampaignID: "z", Type: "open"}}, journal.Condition{
-			FailIfMatch: journal.Tagged([]string{"seat=1"}, "taken"),
+		if _, err := journal.AppendIf(t.Context(), idle, []event.Event{{CampaignID: "z", Type: "open"}}, journal.Condition{
+			FailIfMatch: event.Tagged([]string{"seat=1"}, "taken"),
 		}); err != nil {
 			t.Fatal(err)
 		}
-		scheduleEvents(t, pool, "a", -time.Minute, journal.Event{Type: "taken", Tags: []string{"seat=1"}})
-		scheduleEvents(t, pool, "b", -time.Minute, journal.Event{Type: "taken", Tags: []string{"seat=2"}})
+		scheduleEvents(t, pool, "a", -time.Minute, event.Event{Type: "taken", Tags: []string{"seat=1"}})
+		scheduleEvents(t, pool, "b", -time.Minute, event.Event{Type: "taken", Tags: []string{"seat=2"}})
 		schedule(t, pool, "c", -time.Minute, "due")
 		fired := fire(t, pool, scheduled.Look{})
 		expect(t, "appends", fired.Appends, 2)
@@ -178,7 +179,7 @@ func TestFire(t *testing.T) {
 		t.Parallel()
 		pool := pgtest.New(t)
 		for c := range 3 {
-			e := journal.Event{Type: "noted"}
+			e := event.Event{Type: "noted"}
 			for tag := range 60 {
 				e.Tags = append(e.Tags, fmt.Sprintf("tag=%d", 60*c+tag))
 			}
@@ -215,7 +216,7 @@ func TestFire(t *testing.T) {
 		t.Parallel()
 		pool := pgtest.New(t)
 		schedule(t, pool, "a", -3*time.Minute, "before")
-		long := journal.Event{Type: "long", Payload: json.RawMessage(`{"secret": "` + strings.Repeat("x", 500) + `"}`)}
+		long := event.Event{Type: "long", Payload: json.RawMessage(`{"secret": "` + strings.Repeat("x", 500) + `"}`)}
 		id := scheduleEvents(t, pool, "a", -2*time.Minute, long)
 		schedule(t, pool, "a", -time.Minute, "after")
 		schedule(t, pool, "b", -time.Minute, "other")
@@ -245,7 +246,7 @@ func TestFire(t *testing.T) {
 		exec(t, pool, `CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
 			RAISE EXCEPTION 'not %', NEW.payload; END $$`)
 		exec(t, pool, `CREATE TRIGGER refuse BEFORE INSERT ON tidemark.journal FOR EACH ROW EXECUTE FUNCTION refuse()`)
-		scheduleEvents(t, pool, "a", -time.Minute, journal.Event{Type: "noted", Payload: json.RawMessage(`{"a": "planted"}`)})
+		scheduleEvents(t, pool, "a", -time.Minute, event.Event{Type: "noted", Payload: json.RawMessage(`{"a": "planted"}`)})
 		expect(t, "refused", fire(t, pool, scheduled.Look{}).Refused, 1)
 		expect(t, "the refusal", value[string](t, pool, `SELECT error FROM tidemark.scheduled`),
 			"refused with SQLSTATE P0001: append the events by hand to see why")

@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/internal/store/rows"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
 // ErrNotFound is returned by [Show], [Cancel] and [Reschedule] for an append that was made, cancelled, or never
@@ -56,7 +56,7 @@ func List(ctx context.Context, db rows.Querier, f Filter) ([]Append, error) {
 
 // Show returns one append and its events, up to 100. Bare leaves out payloads and metadata, and so do
 // events beyond 4 MiB.
-func Show(ctx context.Context, db rows.Querier, id int64, bare bool) (a Append, events []journal.Event, err error) {
+func Show(ctx context.Context, db rows.Querier, id int64, bare bool) (a Append, events []event.Event, err error) {
 	a, err = rows.One(ctx, db, pgx.RowToStructByPos[Append], "", queryShow, id)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return a, nil, fmt.Errorf("scheduled append %d: %w", id, ErrNotFound)
@@ -64,7 +64,7 @@ func Show(ctx context.Context, db rows.Querier, id int64, bare bool) (a Append, 
 	if err != nil {
 		return a, nil, fmt.Errorf("show a scheduled append: %w", err)
 	}
-	var e journal.Event
+	var e event.Event
 	var occurred *time.Time
 	err = rows.Each(ctx, db, []any{
 		&e.ID, &e.Type, &e.Version, &e.Intent, &e.AggregateType, &e.AggregateID, &e.Actor, &e.Tags, &e.Payload,

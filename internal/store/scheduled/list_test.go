@@ -11,14 +11,14 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/internal/store/scheduled"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
 func TestList(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
-	refused := scheduleEvents(t, pool, "a", -time.Hour, journal.Event{
+	refused := scheduleEvents(t, pool, "a", -time.Hour, event.Event{
 		Type: "long", Payload: json.RawMessage(`{"a": "` + strings.Repeat("x", 500) + `"}`),
 	})
 	exec(t, pool, `UPDATE tidemark.limits SET payload_bytes = 400`)

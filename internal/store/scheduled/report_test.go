@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/tidemark-go/tidemark/internal/store/scheduled"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
@@ -25,7 +25,7 @@ func TestCounts(t *testing.T) {
 	expect(t, "without appends", report(), scheduled.Report{})
 	schedule(t, pool, "a", time.Hour, "later")
 	expect(t, "with none that is due", report(), scheduled.Report{Pending: 1})
-	scheduleEvents(t, pool, "b", -time.Hour, journal.Event{
+	scheduleEvents(t, pool, "b", -time.Hour, event.Event{
 		Type: "long", Payload: json.RawMessage(`{"a": "` + strings.Repeat("x", 500) + `"}`),
 	})
 	schedule(t, pool, "c", -2*time.Hour, "due")

@@ -8,7 +8,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/auth"
 	"github.com/tidemark-go/tidemark/internal/ndjson"
 	"github.com/tidemark-go/tidemark/internal/operator/param"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
 const (
@@ -47,7 +47,7 @@ func (a *API) export(w http.ResponseWriter, r *http.Request) {
 		CampaignID: of.CampaignID, Types: of.Types, After: after, Limit: of.Limit, Look: exportMost,
 	}
 	id := auth.From(r.Context())
-	cfg.Edit = func(e *journal.Event) {
+	cfg.Edit = func(e *event.Event) {
 		e.Payload, e.Metadata = a.cfg.Payloads.Show(id, e.Payload), a.cfg.Payloads.Show(id, e.Metadata)
 	}
 	h := w.Header()
@@ -70,11 +70,11 @@ func (a *API) export(w http.ResponseWriter, r *http.Request) {
 }
 
 // cursorOf parses a cursor that a request has in a field; "": the beginning.
-func cursorOf(field, text string) (journal.Cursor, error) {
+func cursorOf(field, text string) (event.Cursor, error) {
 	if text == "" {
-		return journal.Cursor{}, nil
+		return event.Cursor{}, nil
 	}
-	after, err := journal.ParseCursor(text)
+	after, err := event.ParseCursor(text)
 	if err != nil {
 		return after, param.Refuse(field, text, "0 or more, or like 17@8f3c0a5be1d24967", "this is no place of the journal",
 			"send the last one unchanged")
@@ -97,7 +97,7 @@ func (b *begun) Write(p []byte) (int, error) {
 }
 
 // event removes payload, metadata and tags for roles that may not see payloads.
-func (a *API) event(r *http.Request, e journal.Event) journal.Event {
+func (a *API) event(r *http.Request, e event.Event) event.Event {
 	id := auth.From(r.Context())
 	e.Payload, e.Metadata = a.cfg.Payloads.Show(id, e.Payload), a.cfg.Payloads.Show(id, e.Metadata)
 	if !a.cfg.Payloads.Sees(id) {

@@ -17,6 +17,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/auth"
 	"github.com/tidemark-go/tidemark/internal/surface/payload"
 	"github.com/tidemark-go/tidemark/internal/surface/problem"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
@@ -29,7 +30,7 @@ func TestACallWaitsUntilTheProjectionHasApplied(t *testing.T) {
 	pool := pgtest.New(t)
 	worker, err := projector.New(projector.Config{Pool: pool, Projections: []projector.Projection{
 		projector.NewDocument(projector.Document[map[string]int]{
-			Name: "scores", Version: 1, Fold: func(_ *map[string]int, e journal.Event) error {
+			Name: "scores", Version: 1, Fold: func(_ *map[string]int, e event.Event) error {
 				if e.Type == "bad" {
 					return projector.Permanent(errors.New("no such player"))
 				}
@@ -51,7 +52,7 @@ func TestACallWaitsUntilTheProjectionHasApplied(t *testing.T) {
 		t.Helper()
 		var all []journal.Appended
 		if err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) (err error) {
-			all, err = journal.Append(t.Context(), tx, "oak", journal.Any, journal.Event{Type: kind})
+			all, err = journal.Append(t.Context(), tx, "oak", journal.Any, event.Event{Type: kind})
 			return err
 		}); err != nil {
 			t.Fatal(err)

@@ -15,7 +15,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/redact"
 	"github.com/tidemark-go/tidemark/internal/status"
 	"github.com/tidemark-go/tidemark/internal/surface/problem"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
@@ -30,7 +30,7 @@ func explained(err error) error {
 		return problem.New(http.StatusConflict, redact.Error(err),
 			"look at the campaign as of the previous event; /api/v1/failed shows why this one failed")
 	}
-	if reset, ok := errors.AsType[*journal.ResetError](err); ok {
+	if reset, ok := errors.AsType[*event.ResetError](err); ok {
 		return problem.New(http.StatusConflict, reset.Error(), "go on from the place in limit").Of(fieldPlace,
 			reset.Cursor.String(), reset.Go.String())
 	}

@@ -20,7 +20,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/pages"
 	"github.com/tidemark-go/tidemark/internal/surface/problem"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
 const (
@@ -48,13 +48,13 @@ type streamed struct {
 type stream struct {
 	*API
 	r      *http.Request
-	wants  func(e *journal.Event) bool
-	query  journal.Query // what it selects; no items: of a campaign, or all
-	placed func(e *journal.Event) int64
-	list   func(ctx context.Context, l feed.List) (events []journal.Event, more bool, err error) // after place
-	resume func(ctx context.Context, after journal.Cursor) (feed.Start, error)
+	wants  func(e *event.Event) bool
+	query  event.Query // what it selects; no items: of a campaign, or all
+	placed func(e *event.Event) int64
+	list   func(ctx context.Context, l feed.List) (events []event.Event, more bool, err error) // after place
+	resume func(ctx context.Context, after event.Cursor) (feed.Start, error)
 
-	place    journal.Cursor // events up to here are sent or not wanted
+	place    event.Cursor   // events up to here are sent or not wanted
 	told     int64          // place that the client knows
 	instance string         // of the database that it was read from; "": the place is still to be looked at
 	joined   bool           // it follows the tail
@@ -73,7 +73,7 @@ func (a *API) streamRoutes() []Route {
 			s, err := a.stream(r, path, params)
 			if err == nil { // before the stream begins, the database's errors have an answer
 				err = s.apart(func() error {
-					_, err := feed.Resume(r.Context(), a.cfg.Pool, journal.Cursor{})
+					_, err := feed.Resume(r.Context(), a.cfg.Pool, event.Cursor{})
 					if err == nil {
 						_, _, err = s.list(r.Context(), feed.List{Events: 1, Bare: true})
 					}
@@ -119,27 +119,27 @@ func (a *API) stream(r *http.Request, path string, params []param.Param) (*strea
 		return nil, err
 	}
 	if of.CampaignID != "" {
-		s.wants = func(e *journal.Event) bool { return e.CampaignID == of.CampaignID }
-		s.placed = func(e *journal.Event) int64 { return e.Seq }
-		s.list = func(ctx context.Context, l feed.List) ([]journal.Event, bool, error) {
+		s.wants = func(e *event.Event) bool { return e.CampaignID == of.CampaignID }
+		s.placed = func(e *event.Event) int64 { return e.Seq }
+		s.list = func(ctx context.Context, l feed.List) ([]event.Event, bool, error) {
 			return feed.ListCampaign(ctx, a.cfg.Pool, of.CampaignID, s.place.Position+1, l)
 		}
-		s.resume = func(ctx context.Context, after journal.Cursor) (feed.Start, error) {
+		s.resume = func(ctx context.Context, after event.Cursor) (feed.Start, error) {
 			return feed.ResumeCampaign(ctx, a.cfg.Pool, of.CampaignID, after)
 		}
 		return s, nil
 	}
-	query := journal.Query{Items: []journal.Item{{Types: of.Types, Tags: of.Tags}}}
+	query := event.Query{Items: []event.Item{{Types: of.Types, Tags: of.Tags}}}
 	wanted := query
-	s.wants = func(e *journal.Event) bool { return wanted.Matches(*e) }
+	s.wants = func(e *event.Event) bool { return wanted.Matches(*e) }
 	if len(of.Types)+len(of.Tags) > 0 { // it also reads notices of erasures
 		s.query = wanted
-		query.Items = append(slices.Clone(query.Items), journal.Item{Types: []string{feed.Notice}})
+		query.Items = append(slices.Clone(query.Items), event.Item{Types: []string{feed.Notice}})
 	}
-	s.placed = func(e *journal.Event) int64 { return e.Position }
+	s.placed = func(e *event.Event) int64 { return e.Position }
 	s.matching = &feed.Matching{Query: query}
 	s.list = s.listMatching
-	s.resume = func(ctx context.Context, after journal.Cursor) (feed.Start, error) {
+	s.resume = func(ctx context.Context, after event.Cursor) (feed.Start, error) {
 		return feed.Resume(ctx, a.cfg.Pool, after)
 	}
 	return s, feed.CheckQuery(query)
@@ -166,7 +166,7 @@ func (s *stream) fill(b *bytes.Buffer) (<-chan struct{}, error) {
 		return atOnce, nil
 	}
 	var notices pages.Notices
-	if slices.ContainsFunc(page.Events, func(e journal.Event) bool { return e.Type == feed.Notice }) {
+	if slices.ContainsFunc(page.Events, func(e event.Event) bool { return e.Type == feed.Notice }) {
 		if err := s.apart(func() (err error) { notices, err = s.notices(page.Events); return err }); err != nil {
 			return nil, err
 		}
@@ -195,7 +195,7 @@ func (s *stream) fill(b *bytes.Buffer) (<-chan struct{}, error) {
 // sends a reset, and goes on from where it does not.
 func (s *stream) enter(b *bytes.Buffer) error {
 	start, err := s.resume(s.r.Context(), s.place)
-	if reset, ok := errors.AsType[*journal.ResetError](err); ok {
+	if reset, ok := errors.AsType[*event.ResetError](err); ok {
 		fmt.Fprintf(b, "event: reset\nid: %s\ndata: {\"after\":%q,\"was\":%q}\n\n", reset.Go, reset.Go, reset.Cursor)
 		err = nil
 	}
@@ -209,7 +209,7 @@ func (s *stream) enter(b *bytes.Buffer) error {
 }
 
 // listMatching reads the next window of positions. Others read between two windows.
-func (s *stream) listMatching(ctx context.Context, l feed.List) (events []journal.Event, more bool, err error) {
+func (s *stream) listMatching(ctx context.Context, l feed.List) (events []event.Event, more bool, err error) {
 	m := s.matching
 	if m.After = s.place.Position; m.Done() {
 		m.Floor, err = feed.Floor(ctx, s.cfg.Pool)
@@ -264,7 +264,7 @@ func (s *stream) pass(b *bytes.Buffer, position int64) {
 }
 
 // notices returns what the notices of erasures among events are about, if the stream selects events.
-func (s *stream) notices(events []journal.Event) (pages.Notices, error) {
+func (s *stream) notices(events []event.Event) (pages.Notices, error) {
 	if len(s.query.Items) == 0 {
 		return nil, nil
 	}
@@ -273,13 +273,13 @@ func (s *stream) notices(events []journal.Event) (pages.Notices, error) {
 
 // selects reports whether the stream sends an event. It sends the notice of an erasure if it could have sent
 // one of the erased events.
-func (s *stream) selects(e *journal.Event, notices pages.Notices) bool {
+func (s *stream) selects(e *event.Event, notices pages.Notices) bool {
 	kinds := notices[e.Position]
 	if len(kinds) == 0 {
 		return s.wants(e)
 	}
 	named := slices.Contains(s.query.Items[0].Types, e.Type)
-	return slices.ContainsFunc(kinds, func(kind journal.Event) bool {
+	return slices.ContainsFunc(kinds, func(kind event.Event) bool {
 		if named {
 			kind.Type = e.Type
 		}
@@ -287,7 +287,7 @@ func (s *stream) selects(e *journal.Event, notices pages.Notices) bool {
 	})
 }
 
-func (s *stream) encode(e *journal.Event) ([]byte, error) {
+func (s *stream) encode(e *event.Event) ([]byte, error) {
 	return json.Marshal(document.Of(s.event(s.r, *e)))
 }
 
@@ -298,7 +298,7 @@ type encodedAs struct {
 }
 
 // encodedOnce encodes an event of the tail once for all streams.
-func (s *stream) encodedOnce(page *pages.Page, e *journal.Event) (data []byte, err error) {
+func (s *stream) encodedOnce(page *pages.Page, e *event.Event) (data []byte, err error) {
 	as := encodedAs{e.Position, s.cfg.Payloads.Sees(auth.From(s.r.Context()))}
 	if known, there := page.Notes.Load(as); there {
 		return known.([]byte), nil
@@ -309,7 +309,7 @@ func (s *stream) encodedOnce(page *pages.Page, e *journal.Event) (data []byte, e
 	return data, err
 }
 
-func (s *stream) send(b *bytes.Buffer, e *journal.Event, data []byte) {
+func (s *stream) send(b *bytes.Buffer, e *event.Event, data []byte) {
 	s.place.Position = s.placed(e)
 	s.told = s.place.Position
 	fmt.Fprintf(b, "id: %s\ndata: %s\n\n", s.place, data)

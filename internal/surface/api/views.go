@@ -9,7 +9,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/operator/document"
 	"github.com/tidemark-go/tidemark/internal/operator/views"
 	"github.com/tidemark-go/tidemark/internal/surface/problem"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
 // viewTime ends a page of rare events where it has got to: the next page goes on from there.
@@ -39,7 +39,7 @@ func (a *API) view(r *http.Request, view *views.View) (any, error) {
 	}
 	found, err := view.Read(r.Context(), views.Reader{
 		Pool: a.cfg.Pool, Acts: a.cfg.Acts, API: true, Time: viewTime, Bare: !a.cfg.Payloads.Sees(auth.From(r.Context())),
-		Hide:   func(e journal.Event) journal.Event { return a.event(r, e) },
+		Hide:   func(e event.Event) event.Event { return a.event(r, e) },
 		Redact: func(row json.RawMessage) json.RawMessage { return a.cfg.Payloads.Show(auth.From(r.Context()), row) },
 	}, in)
 	switch {

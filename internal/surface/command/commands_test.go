@@ -13,7 +13,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -319,7 +319,7 @@ func exchanged(t *testing.T) string {
 		Projections: []projector.Projection{
 			projector.NewDocument(projector.Document[int]{
 				Name: "counted", Version: 2,
-				Fold: func(n *int, _ journal.Event) error { *n++; return nil },
+				Fold: func(n *int, _ event.Event) error { *n++; return nil },
 			}),
 		},
 	})

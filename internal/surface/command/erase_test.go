@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
@@ -139,7 +140,7 @@ func TestACatalogueFitsSealedEvents(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := pgx.BeginFunc(t.Context(), poolOf(t, url), func(tx pgx.Tx) error {
-		_, err := journal.New(catalogue.Sealed(sealer)).Append(t.Context(), tx, "elm", journal.Any, journal.Event{
+		_, err := journal.New(catalogue.Sealed(sealer)).Append(t.Context(), tx, "elm", journal.Any, event.Event{
 			Type: "called", Payload: []byte(`{"who": "bob.example"}`),
 		})
 		return err

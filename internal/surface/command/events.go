@@ -16,7 +16,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
 	"github.com/tidemark-go/tidemark/internal/surface/table"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
 func newEventsExport(env *cli.Env) *cobra.Command {
@@ -30,13 +30,13 @@ func newEventsExport(env *cli.Env) *cobra.Command {
 		Args:  cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var wrong error
-			if cfg.After, wrong = journal.ParseCursor(after); wrong != nil {
+			if cfg.After, wrong = event.ParseCursor(after); wrong != nil {
 				return cli.Usagef("--after: %w", wrong)
 			}
 			// A closed pipe must return an error instead of killing the process, which may have a server to stop.
 			signal.Ignore(syscall.SIGPIPE)
 			err := set.Finish()
-			var through journal.Archive
+			var through event.Archive
 			if err == nil {
 				through, err = where.Reader()
 			}
@@ -57,7 +57,7 @@ func newEventsExport(env *cli.Env) *cobra.Command {
 	return command
 }
 
-func export(ctx context.Context, env *cli.Env, pool journal.Querier, cfg ndjson.ExportConfig) error {
+func export(ctx context.Context, env *cli.Env, pool event.Querier, cfg ndjson.ExportConfig) error {
 	floor, err := feed.Floor(ctx, pool)
 	if err != nil {
 		return err
@@ -73,7 +73,7 @@ func export(ctx context.Context, env *cli.Env, pool journal.Querier, cfg ndjson.
 	if errors.Is(err, syscall.EPIPE) {
 		return nil
 	}
-	if reset, ok := errors.AsType[*journal.ResetError](err); ok {
+	if reset, ok := errors.AsType[*event.ResetError](err); ok {
 		return cli.Hint(cli.Exitf(cli.ExitReset, "--after: %w", err), "tidemark events export --after %s", reset.Go)
 	}
 	if err != nil {

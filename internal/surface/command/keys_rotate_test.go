@@ -10,6 +10,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/config"
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -28,7 +29,7 @@ func TestKeysAreWrappedAnewByTheFirstWrappingKey(t *testing.T) {
 	}
 	if err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
 		_, err := journal.New(catalogue).Append(t.Context(), tx, "c", journal.Any,
-			journal.Event{Type: "noted", Payload: []byte(`{"by": "ann", "text": "x"}`)})
+			event.Event{Type: "noted", Payload: []byte(`{"by": "ann", "text": "x"}`)})
 		return err
 	}); err != nil {
 		t.Fatal(err)

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
@@ -17,7 +17,7 @@ func TestTheProofSaysWhichWorkersKeepNone(t *testing.T) {
 	other, err := projector.New(projector.Config{Pool: pool, Projections: []projector.Projection{
 		projector.NewDocument(projector.Document[int]{
 			Name: "counts", Version: 1, Types: []string{"scored"},
-			Fold: func(n *int, _ journal.Event) error { *n++; return nil },
+			Fold: func(n *int, _ event.Event) error { *n++; return nil },
 		}),
 	}})
 	if err != nil {

@@ -14,16 +14,16 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
 // counter is a projection that counts the events of each campaign. It fails on events for which
 // refuse returns an error.
-func counter(refuse func(journal.Event) error) projector.Projection {
+func counter(refuse func(event.Event) error) projector.Projection {
 	return projector.NewDocument(projector.Document[int]{
 		Name: "counted", Version: 1,
-		Fold: func(n *int, e journal.Event) error {
+		Fold: func(n *int, e event.Event) error {
 			if err := refuse(e); err != nil {
 				return err
 			}
@@ -33,7 +33,7 @@ func counter(refuse func(journal.Event) error) projector.Projection {
 	})
 }
 
-func accept(journal.Event) error { return nil }
+func accept(event.Event) error { return nil }
 
 // withCounts returns a database where the projection counted has applied three events of oak and
 // two of elm, and where its rows were edited since.
@@ -159,7 +159,7 @@ func TestAReplayIsWaitedFor(t *testing.T) {
 	t.Run("and what died on the way makes it partial", func(t *testing.T) {
 		t.Parallel()
 		url, pool := withCounts(t)
-		worker(t, pool, counter(func(e journal.Event) error {
+		worker(t, pool, counter(func(e event.Event) error {
 			if e.Type == "fell" {
 				return projector.Permanent(errors.New("trees do not fall"))
 			}

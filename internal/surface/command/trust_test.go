@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/pkg/projector/sqlfile"
@@ -40,7 +41,7 @@ func TestVerifyLooksAmongTheReadModelsOnlyIfToldTo(t *testing.T) {
 		t.Fatal(err)
 	}
 	err = pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-		_, err := journal.Append(t.Context(), tx, "oak", journal.Any, journal.Event{Type: "noted"})
+		_, err := journal.Append(t.Context(), tx, "oak", journal.Any, event.Event{Type: "noted"})
 		return err
 	})
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/pkg/projector/sqlfile"
@@ -34,8 +35,8 @@ func played(t *testing.T) (*pgxpool.Pool, *projector.Projector) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	event := func(kind, player, payload string) journal.Event {
-		return journal.Event{Type: kind, AggregateID: player, Actor: "ref", Payload: json.RawMessage(payload)}
+	event := func(kind, player, payload string) event.Event {
+		return event.Event{Type: kind, AggregateID: player, Actor: "ref", Payload: json.RawMessage(payload)}
 	}
 	for _, campaign := range []string{"ash", "elm", "oak"} {
 		err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {

@@ -16,19 +16,19 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/internal/surface/problem"
 	"github.com/tidemark-go/tidemark/internal/surface/table"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
 type campaignPage struct {
 	*views.Campaign
 	ID     string
-	Head   journal.Event
+	Head   event.Event
 	Parked []publications.Parked
 
 	Projections []string
-	Archived    *feed.Stub // all of the campaign, up to its head; nil: it is in the journal
-	Restore     string     // command that brings it back
-	PausedHere  bool       // the campaign itself, apart from its groups and projections
+	Archived    *event.Stub // all of the campaign, up to its head; nil: it is in the journal
+	Restore     string      // command that brings it back
+	PausedHere  bool        // the campaign itself, apart from its groups and projections
 
 	Events []timelineEvent // newest first
 	Older  string          // URLs
@@ -49,7 +49,7 @@ func (c *campaignPage) GroupNames() []string {
 }
 
 type timelineEvent struct {
-	journal.Event
+	event.Event
 	Here bool
 }
 
@@ -127,7 +127,7 @@ func (p *Pages) timeline(ctx context.Context, r *http.Request, page *campaignPag
 	until = min(max(until, min(perPage, head)), head)
 	from := max(1, until-perPage+1)
 	events, _, err := feed.ListCampaign(ctx, p.cfg.Pool, page.ID, from, feed.List{Events: perPage, Bare: true})
-	if err != nil && !errors.Is(err, feed.ErrArchived) {
+	if err != nil && !errors.Is(err, event.ErrArchived) {
 		return err
 	}
 	for _, e := range events {

@@ -13,8 +13,8 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
 	"github.com/tidemark-go/tidemark/internal/projector/replay"
 	"github.com/tidemark-go/tidemark/internal/redact"
-	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/surface/payload"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
@@ -29,7 +29,7 @@ const (
 
 // asOf is the state of a campaign after one of its events.
 type asOf struct {
-	Event   *journal.Event // nil: before the first
+	Event   *event.Event // nil: before the first
 	Payload shownPayload
 	Models  []model
 	TooFar  bool  // seq is greater than asOfEvents
@@ -76,7 +76,7 @@ func (p *Pages) readAsOf(ctx context.Context, campaign string, seq int64) (*asOf
 	out := &asOf{Most: asOfEvents, TooFar: seq > asOfEvents, Hidden: !p.cfg.Payloads.Sees(auth.From(ctx))}
 	if seq > 0 {
 		e, err := journal.Get(ctx, p.cfg.Pool, campaign, seq)
-		if err != nil && !errors.Is(err, feed.ErrUnreadable) {
+		if err != nil && !errors.Is(err, event.ErrUnreadable) {
 			return nil, err
 		}
 		out.Event, out.Payload = &e, showPayload(ctx, p.cfg.Payloads, e)

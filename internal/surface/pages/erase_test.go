@@ -22,7 +22,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/auth"
 	"github.com/tidemark-go/tidemark/pkg/erasure"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
@@ -90,7 +90,7 @@ func (w *world) accepted(t *testing.T, c erasure.Certificate) {
 func (w *world) people(t *testing.T, names ...string) {
 	t.Helper()
 	for _, name := range names {
-		w.append(t, "guests", journal.Event{
+		w.append(t, "guests", event.Event{
 			Type: "guest_came", Tags: []string{"guest=" + name}, Payload: fmt.Appendf(nil, `{"who": "planted-%s"}`, name),
 		})
 	}

@@ -12,16 +12,16 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
-	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/lease"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/internal/surface/payload"
 	"github.com/tidemark-go/tidemark/internal/surface/problem"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
 type eventPage struct {
-	journal.Event
+	event.Event
 	Payload    shownPayload
 	Reached    []reached
 	Parked     []publications.Parked
@@ -34,14 +34,14 @@ type reached struct {
 	Deferred   bool
 }
 
-func (p *Pages) readEvent(ctx context.Context, r *http.Request) (journal.Event, error) {
+func (p *Pages) readEvent(ctx context.Context, r *http.Request) (event.Event, error) {
 	campaign, err := required(r, "campaign")
 	if err != nil {
-		return journal.Event{}, err
+		return event.Event{}, err
 	}
 	seq, err := number(r, "seq", 1)
 	if err != nil {
-		return journal.Event{}, err
+		return event.Event{}, err
 	}
 	e, err := journal.Get(ctx, p.cfg.Pool, campaign, seq)
 	if err != nil {
@@ -52,7 +52,7 @@ func (p *Pages) readEvent(ctx context.Context, r *http.Request) (journal.Event, 
 
 func (p *Pages) event(ctx context.Context, r *http.Request) (view, error) {
 	e, err := p.readEvent(ctx, r)
-	if err != nil && !errors.Is(err, feed.ErrUnreadable) {
+	if err != nil && !errors.Is(err, event.ErrUnreadable) {
 		return view{}, err
 	}
 	page := &eventPage{Event: e, Payload: showPayload(ctx, p.cfg.Payloads, e)}
@@ -65,9 +65,9 @@ func (p *Pages) event(ctx context.Context, r *http.Request) (view, error) {
 	}
 	_, err = journal.Get(ctx, p.cfg.Pool, e.CampaignID, e.Seq+1)
 	switch {
-	case err == nil, errors.Is(err, feed.ErrUnreadable):
+	case err == nil, errors.Is(err, event.ErrUnreadable):
 		page.Next = at(e.Seq + 1)
-	case !errors.Is(err, journal.ErrNotFound):
+	case !errors.Is(err, event.ErrNotFound):
 		return view{}, err
 	}
 	if page.Reached, err = p.reached(ctx, e); err != nil {
@@ -80,8 +80,8 @@ func (p *Pages) event(ctx context.Context, r *http.Request) (view, error) {
 
 // applies reports whether a projection applies the event. Without the projection's code in this
 // process it returns true, except for audit-only events.
-func (p *Pages) applies(pr rebuild.Registered, e journal.Event) bool {
-	if e.Intent == journal.AuditOnly {
+func (p *Pages) applies(pr rebuild.Registered, e event.Event) bool {
+	if e.Intent == event.AuditOnly {
 		return false
 	}
 	if p.cfg.Catalogue != nil {
@@ -97,7 +97,7 @@ func (p *Pages) applies(pr rebuild.Registered, e journal.Event) bool {
 	return true
 }
 
-func (p *Pages) reached(ctx context.Context, e journal.Event) ([]reached, error) {
+func (p *Pages) reached(ctx context.Context, e event.Event) ([]reached, error) {
 	projections, err := rebuild.Projections(ctx, p.cfg.Pool)
 	if err != nil {
 		return nil, err
@@ -143,7 +143,7 @@ type shownPayload struct {
 	Metadata *text
 }
 
-func showPayload(ctx context.Context, rule payload.Rule, e journal.Event) shownPayload {
+func showPayload(ctx context.Context, rule payload.Rule, e event.Event) shownPayload {
 	id := auth.From(ctx)
 	if unreadable := e.Unreadable(); unreadable != nil {
 		return shownPayload{Text: block(unreadable.Error())}

@@ -13,8 +13,9 @@ import (
 	"testing"
 
 	"github.com/google/uuid"
+
 	"github.com/tidemark-go/tidemark/internal/auth"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -64,7 +65,7 @@ func TestListsHaveAllRowsOnTheirPages(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	for i := range 120 {
-		w.append(t, fmt.Sprintf("guild-%03d", i), journal.Event{Type: "entombed", Payload: json.RawMessage(`{}`)})
+		w.append(t, fmt.Sprintf("guild-%03d", i), event.Event{Type: "entombed", Payload: json.RawMessage(`{}`)})
 	}
 	p, err := projector.New(projector.Config{Pool: w.pool, Projections: worldCode()})
 	if err == nil {
@@ -148,8 +149,8 @@ func TestTheRowsOfACampaignAreOfProjectionsThatApplyByCampaign(t *testing.T) {
 	w.fill(t)
 	code := append(worldCode(), projector.NewDocument(projector.Document[hero]{
 		Name: "everywhere", Version: 1, Scope: projector.ScopeJournal,
-		Key: func(e journal.Event) (string, error) { return "by " + e.Actor, nil },
-		Fold: func(_ *hero, e journal.Event) error {
+		Key: func(e event.Event) (string, error) { return "by " + e.Actor, nil },
+		Fold: func(_ *hero, e event.Event) error {
 			if e.Actor == "goblin-1" {
 				return projector.Permanent(errors.New("it is a goblin"))
 			}

@@ -13,7 +13,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/auth"
 	"github.com/tidemark-go/tidemark/pkg/archive"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -22,8 +22,8 @@ import (
 func everywhere() projector.Projection {
 	return projector.NewDocument(projector.Document[hero]{
 		Name: "everywhere", Version: 1, Scope: projector.ScopeJournal,
-		Key: func(e journal.Event) (string, error) { return "by " + e.Actor, nil },
-		Fold: func(_ *hero, e journal.Event) error {
+		Key: func(e event.Event) (string, error) { return "by " + e.Actor, nil },
+		Fold: func(_ *hero, e event.Event) error {
 			if strings.HasPrefix(e.Actor, "goblin-") {
 				return projector.Permanent(errors.New("it is a goblin"))
 			}

@@ -13,7 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/tidemark-go/tidemark/internal/auth"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
@@ -181,7 +181,7 @@ func TestAnActOnManyIsConfirmedWhileFailuresArrive(t *testing.T) {
 	if form.Get("as_of") == "" || form.Get("type") != "entombed" || !strings.Contains(body, "<code>resolve 6</code>") {
 		t.Fatalf("the form is %v", form)
 	}
-	w.append(t, "tomb-new", journal.Event{Type: "entombed", AggregateID: "imp", Payload: json.RawMessage(`{}`)})
+	w.append(t, "tomb-new", event.Event{Type: "entombed", AggregateID: "imp", Payload: json.RawMessage(`{}`)})
 	p, err := projector.New(projector.Config{Pool: w.pool, Projections: worldCode()})
 	if err == nil {
 		_, err = p.Drain(t.Context())

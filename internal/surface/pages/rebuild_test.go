@@ -13,7 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/tidemark-go/tidemark/internal/auth"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -27,7 +27,7 @@ func tallies(version int) projector.Projection {
 	return projector.NewDocument(projector.Document[tally]{
 		Name: "tallies", Version: version, Types: []string{"hero_wounded", "cursed"},
 		OnFailure: projector.Policy{Action: projector.ActionDead},
-		Fold: func(d *tally, e journal.Event) error {
+		Fold: func(d *tally, e event.Event) error {
 			if version > 1 && e.Type == "cursed" {
 				return errors.New("tallies: cursed")
 			}
@@ -60,7 +60,7 @@ func TestARebuildIsFollowedSwappedAndRolledBackOnItsPage(t *testing.T) {
 	}
 	drain(1)
 	w.append(t, "oak", heroEvents(3)...)
-	w.append(t, "cave", journal.Event{Type: "cursed", AggregateID: "imp", Payload: json.RawMessage(`{}`)})
+	w.append(t, "cave", event.Event{Type: "cursed", AggregateID: "imp", Payload: json.RawMessage(`{}`)})
 	drain(1)
 	w.serve(t, []projector.Projection{tallies(1), tallies(2)})
 	act := func(path string, form url.Values) {

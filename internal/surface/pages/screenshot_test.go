@@ -14,7 +14,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/tidemark-go/tidemark/internal/auth"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
@@ -91,7 +91,7 @@ func TestTheOverviewOfREADME(t *testing.T) {
 		campaign := fmt.Sprintf("barrow-%02d", i+1)
 		w.append(t, campaign, heroEvents(3)...)
 		if i < 9 {
-			w.append(t, campaign, journal.Event{
+			w.append(t, campaign, event.Event{
 				Type: []string{"entombed", "cursed", "cursed"}[i%3], AggregateID: "imp", Payload: json.RawMessage(`{"spell":"hex"}`),
 			})
 		}

@@ -21,6 +21,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/surface/payload"
 	"github.com/tidemark-go/tidemark/internal/surface/web"
 	"github.com/tidemark-go/tidemark/pkg/archive"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
@@ -53,8 +54,8 @@ type hero struct {
 func heroes() projector.Projection {
 	return projector.NewDocument(projector.Document[hero]{
 		Name: "heroes", Version: 1, Types: []string{"hero_joined", "hero_wounded"},
-		Key: func(e journal.Event) (string, error) { return e.AggregateID, nil },
-		Fold: func(h *hero, e journal.Event) error {
+		Key: func(e event.Event) (string, error) { return e.AggregateID, nil },
+		Fold: func(h *hero, e event.Event) error {
 			if e.Type == "hero_joined" {
 				return json.Unmarshal(e.Payload, h)
 			}
@@ -74,17 +75,17 @@ func scores(mended func() bool) projector.Projection {
 		Tables: `CREATE TABLE scores (campaign_id text NOT NULL, hero text NOT NULL, points bigint NOT NULL,
 			PRIMARY KEY (campaign_id, hero))`,
 	})
-	projector.On(h, "hero_wounded", func(_ context.Context, g *projector.Group, e journal.Event,
+	projector.On(h, "hero_wounded", func(_ context.Context, g *projector.Group, e event.Event,
 		_ struct{ Points int },
 	) error {
 		g.Queue(`INSERT INTO scores AS s VALUES ($1, $2, 3) ON CONFLICT (campaign_id, hero) DO UPDATE
 			SET points = s.points + 3`, e.CampaignID, e.AggregateID)
 		return nil
 	})
-	projector.On(h, "entombed", func(context.Context, *projector.Group, journal.Event, struct{}) error {
+	projector.On(h, "entombed", func(context.Context, *projector.Group, event.Event, struct{}) error {
 		return projector.Permanent(errors.New("scores: the door is shut"))
 	})
-	projector.On(h, "cursed", func(_ context.Context, _ *projector.Group, e journal.Event, _ struct{}) error {
+	projector.On(h, "cursed", func(_ context.Context, _ *projector.Group, e event.Event, _ struct{}) error {
 		if mended() {
 			return nil
 		}
@@ -125,13 +126,13 @@ type taker struct{}
 func (taker) Name() string                                     { return "taker" }
 func (taker) Publish(context.Context, []publisher.Event) error { return nil }
 
-func heroEvents(n int) []journal.Event {
-	events := []journal.Event{{
+func heroEvents(n int) []event.Event {
+	events := []event.Event{{
 		Type: "hero_joined", AggregateType: "hero", AggregateID: "alina", Actor: "dm",
 		Tags: []string{"hero=alina"}, Payload: json.RawMessage(`{"name":"Alina","hp":60}`),
 	}}
 	for i := 1; i < n; i++ {
-		events = append(events, journal.Event{
+		events = append(events, event.Event{
 			Type: "hero_wounded", AggregateType: "hero", AggregateID: "alina",
 			Actor: "goblin-" + fmt.Sprint(i%3), Payload: json.RawMessage(`{"points":3}`),
 			Metadata: json.RawMessage(`{"trace":"4bf92f35"}`),
@@ -189,7 +190,7 @@ func (w *world) fill(t *testing.T) {
 		}
 	}
 	drain() // registers the projections
-	journey := []journal.Event{{Type: "entombed", AggregateID: "imp", Payload: json.RawMessage(`{"door":"stone"}`)}}
+	journey := []event.Event{{Type: "entombed", AggregateID: "imp", Payload: json.RawMessage(`{"door":"stone"}`)}}
 	w.append(t, "oak", heroEvents(12)...)
 	for i := range 6 {
 		w.append(t, fmt.Sprintf("tomb-%d", i), journey...)
@@ -197,7 +198,7 @@ func (w *world) fill(t *testing.T) {
 	for i := range 9 {
 		campaign := fmt.Sprintf("cave-%02d", i)
 		w.append(t, campaign, heroEvents(3+i)...)
-		w.append(t, campaign, journal.Event{
+		w.append(t, campaign, event.Event{
 			Type: "cursed", AggregateID: "imp",
 			Payload: json.RawMessage(`{"spell":"hex","strength":13}`),
 		})
@@ -206,7 +207,7 @@ func (w *world) fill(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.append(t, hostileID, journal.Event{Type: "cursed", Actor: hostileText, AggregateID: "x", Payload: large})
+	w.append(t, hostileID, event.Event{Type: "cursed", Actor: hostileText, AggregateID: "x", Payload: large})
 	drain()
 	w.relay(t)
 	w.append(t, "waiting-room", heroEvents(4)...)
@@ -223,14 +224,14 @@ func (w *world) fill(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := pgx.BeginFunc(ctx, w.pool, func(tx pgx.Tx) error {
-		_, err := journal.AppendAt(ctx, tx, hostileID, time.Now().Add(time.Hour), journal.Event{Type: "cursed"})
+		_, err := journal.AppendAt(ctx, tx, hostileID, time.Now().Add(time.Hour), event.Event{Type: "cursed"})
 		return err
 	}); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func (w *world) append(t *testing.T, campaign string, events ...journal.Event) {
+func (w *world) append(t *testing.T, campaign string, events ...event.Event) {
 	t.Helper()
 	for i := range events {
 		events[i].ID = uuid.New()

@@ -13,6 +13,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/auth"
 	"github.com/tidemark-go/tidemark/pkg/archive"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
@@ -69,9 +70,9 @@ func TestNoReadOverArchivedEventsIsAnEmptySuccess(t *testing.T) {
 		}
 	}
 
-	count := func(n *int, _ journal.Event) error { *n++; return nil }
-	reads := map[string]func(db journal.Querier) (int, error){
-		"ReadAll": func(db journal.Querier) (n int, err error) {
+	count := func(n *int, _ event.Event) error { *n++; return nil }
+	reads := map[string]func(db event.Querier) (int, error){
+		"ReadAll": func(db event.Querier) (n int, err error) {
 			for _, err := range journal.ReadAll(t.Context(), db, 0) {
 				if err != nil {
 					return n, err
@@ -80,7 +81,7 @@ func TestNoReadOverArchivedEventsIsAnEmptySuccess(t *testing.T) {
 			}
 			return n, nil
 		},
-		"ReadCampaign": func(db journal.Querier) (n int, err error) {
+		"ReadCampaign": func(db event.Querier) (n int, err error) {
 			for e, err := range journal.ReadCampaign(t.Context(), db, "oak", 0) {
 				if err != nil {
 					return n, err
@@ -89,44 +90,44 @@ func TestNoReadOverArchivedEventsIsAnEmptySuccess(t *testing.T) {
 			}
 			return n, nil
 		},
-		"Read by tag": func(db journal.Querier) (int, error) {
-			events, err := journal.Read(t.Context(), db, journal.Tagged([]string{"who=ann"}), 0, 10)
+		"Read by tag": func(db event.Querier) (int, error) {
+			events, err := journal.Read(t.Context(), db, event.Tagged([]string{"who=ann"}), 0, 10)
 			return len(events), err
 		},
-		"Decide by tag": func(db journal.Querier) (n int, err error) {
-			n, _, err = journal.Decide(t.Context(), db, journal.Tagged([]string{"who=ann"}), count)
+		"Decide by tag": func(db event.Querier) (n int, err error) {
+			n, _, err = journal.Decide(t.Context(), db, event.Tagged([]string{"who=ann"}), count)
 			return n, err
 		},
-		"Read by type": func(db journal.Querier) (int, error) {
-			events, err := journal.Read(t.Context(), db, journal.Types("opened"), 0, 10)
+		"Read by type": func(db event.Querier) (int, error) {
+			events, err := journal.Read(t.Context(), db, event.Types("opened"), 0, 10)
 			return len(events), err
 		},
-		"Decide by type": func(db journal.Querier) (n int, err error) {
-			n, _, err = journal.Decide(t.Context(), db, journal.Types("opened"), count)
+		"Decide by type": func(db event.Querier) (n int, err error) {
+			n, _, err = journal.Decide(t.Context(), db, event.Types("opened"), count)
 			return n, err
 		},
-		"Read everything": func(db journal.Querier) (int, error) {
-			events, err := journal.Read(t.Context(), db, journal.Query{}, 0, 10)
+		"Read everything": func(db event.Querier) (int, error) {
+			events, err := journal.Read(t.Context(), db, event.Query{}, 0, 10)
 			return len(events), err
 		},
 	}
 	through := archive.NewReader(store, 0).Reading(s.pool)
 	want := map[string]int{"ReadAll": 4, "ReadCampaign": 1 + 2 + 3, "Read by tag": 1, "Decide by tag": 1}
 	for name, read := range reads {
-		if n, err := read(s.pool); n != 0 || !errors.Is(err, journal.ErrArchived) || !strings.Contains(err.Error(), object) {
+		if n, err := read(s.pool); n != 0 || !errors.Is(err, event.ErrArchived) || !strings.Contains(err.Error(), object) {
 			t.Errorf("%s without the archive: %d events, %v", name, n, err)
 		}
 		n, err := read(through)
-		if refused := want[name] == 0; refused && !errors.Is(err, journal.ErrArchived) || !refused && (err != nil || n != want[name]) {
+		if refused := want[name] == 0; refused && !errors.Is(err, event.ErrArchived) || !refused && (err != nil || n != want[name]) {
 			t.Errorf("%s through the archive: %d events, %v; want %d", name, n, err, want[name])
 		}
 	}
 	err = pgx.BeginFunc(t.Context(), s.pool, func(tx pgx.Tx) error {
-		_, err := journal.AppendIf(t.Context(), tx, []journal.Event{{CampaignID: "elm", Type: "noted"}},
-			journal.Condition{FailIfMatch: journal.Types("lost", "opened")})
+		_, err := journal.AppendIf(t.Context(), tx, []event.Event{{CampaignID: "elm", Type: "noted"}},
+			journal.Condition{FailIfMatch: event.Types("lost", "opened")})
 		return err
 	})
-	if !errors.Is(err, journal.ErrArchived) {
+	if !errors.Is(err, event.ErrArchived) {
 		t.Errorf("a condition over archived events: %v", err)
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/internal/admin"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -26,7 +26,7 @@ func database(t *testing.T) (*pgxpool.Pool, admin.Config) {
 	p, err := projector.New(projector.Config{
 		Pool: pool,
 		Projections: []projector.Projection{projector.NewDocument(projector.Document[notes]{
-			Name: "notes", Version: 1, Fold: func(n *notes, e journal.Event) error {
+			Name: "notes", Version: 1, Fold: func(n *notes, e event.Event) error {
 				if e.Type == "bad" {
 					return projector.Permanent(fmt.Errorf("cannot be read"))
 				}

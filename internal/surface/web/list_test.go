@@ -14,6 +14,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/auth"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -41,7 +42,7 @@ func TestListsReadNoMoreThanTheyShow(t *testing.T) {
 	}
 	for range events {
 		err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-			_, err := journal.Append(t.Context(), tx, "large", journal.Any, journal.Event{Type: "written", Payload: payload})
+			_, err := journal.Append(t.Context(), tx, "large", journal.Any, event.Event{Type: "written", Payload: payload})
 			return err
 		})
 		if err != nil {

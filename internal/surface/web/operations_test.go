@@ -14,7 +14,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/auth"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
@@ -127,7 +127,7 @@ func TestARollbackThroughTheAPIPutsTheTablesBack(t *testing.T) {
 	newer, err := projector.New(projector.Config{
 		Pool: pool, PollInterval: 20 * time.Millisecond,
 		Projections: []projector.Projection{projector.NewDocument(projector.Document[notes]{
-			Name: "notes", Version: 2, Fold: func(n *notes, _ journal.Event) error { n.Count += 10; return nil },
+			Name: "notes", Version: 2, Fold: func(n *notes, _ event.Event) error { n.Count += 10; return nil },
 		})},
 	})
 	if err != nil {

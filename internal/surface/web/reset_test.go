@@ -14,6 +14,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/auth"
 	"github.com/tidemark-go/tidemark/internal/ndjson"
 	"github.com/tidemark-go/tidemark/internal/store/ledger"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
@@ -128,11 +129,11 @@ func TestAnExportAfterACursorOfALostHistoryNamesThePlaceToGoOnFrom(t *testing.T)
 	if response.StatusCode != http.StatusConflict || !strings.Contains(body, fmt.Sprintf(`"%d@`, kept)) {
 		t.Errorf("the export is answered %s: %s", response.Status, body)
 	}
-	for what, after := range map[string]journal.Cursor{
+	for what, after := range map[string]event.Cursor{
 		"of a lost history": done.Position, "beyond the end": {Position: kept + 1000},
 		"of an unknown history": {Position: kept, History: "0123456789abcdef"},
 	} {
-		var reset *journal.ResetError
+		var reset *event.ResetError
 		_, err = ndjson.Export(t.Context(), s.pool, &out, ndjson.ExportConfig{After: after})
 		if !asReset(err, &reset) {
 			t.Errorf("an export after a cursor %s ends with %v", what, err)
@@ -155,21 +156,21 @@ func TestAnExportAfterACursorOfALostHistoryNamesThePlaceToGoOnFrom(t *testing.T)
 		same(t, "events after the reset "+what, read, want)
 	}
 	for _, err := range journal.ReadAll(t.Context(), s.pool, kept+1000) {
-		if reset := (*journal.ResetError)(nil); !asReset(err, &reset) {
+		if reset := (*event.ResetError)(nil); !asReset(err, &reset) {
 			t.Errorf("a read beyond the end: %v", err)
 		}
 	}
 }
 
-func asReset(err error, reset **journal.ResetError) bool {
-	return errors.As(err, reset) && errors.Is(err, journal.ErrReset)
+func asReset(err error, reset **event.ResetError) bool {
+	return errors.As(err, reset) && errors.Is(err, event.ErrReset)
 }
 
 // TestACursorNamesItsHistoryWithoutAWorker loses commits that an export alone has read, with its cursor.
 func TestACursorNamesItsHistoryWithoutAWorker(t *testing.T) {
 	t.Parallel()
-	for who, cursor := range map[string]func(t *testing.T, s *served) journal.Cursor{
-		"an export": func(t *testing.T, s *served) journal.Cursor {
+	for who, cursor := range map[string]func(t *testing.T, s *served) event.Cursor{
+		"an export": func(t *testing.T, s *served) event.Cursor {
 			t.Helper()
 			done, err := ndjson.Export(t.Context(), s.pool, io.Discard, ndjson.ExportConfig{})
 			if err != nil {
@@ -177,7 +178,7 @@ func TestACursorNamesItsHistoryWithoutAWorker(t *testing.T) {
 			}
 			return done.Position
 		},
-		"a Go program": func(t *testing.T, s *served) (at journal.Cursor) {
+		"a Go program": func(t *testing.T, s *served) (at event.Cursor) {
 			t.Helper()
 			var err error
 			if at.History, err = journal.History(t.Context(), s.pool); err != nil {
@@ -207,7 +208,7 @@ func TestACursorNamesItsHistoryWithoutAWorker(t *testing.T) {
 			for range 5 {
 				appendOne(t, s.pool, "oak", "noted")
 			}
-			var reset *journal.ResetError
+			var reset *event.ResetError
 			_, err := ndjson.Export(t.Context(), s.pool, io.Discard, ndjson.ExportConfig{After: lost})
 			if !asReset(err, &reset) {
 				t.Errorf("after %s: %v", lost, err)
@@ -228,10 +229,10 @@ func TestAReadInATransactionHoldsNoHistoryUp(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
 	appendOne(t, s.pool, "oak", "noted")
-	reads := func(db journal.Querier) {
+	reads := func(db event.Querier) {
 		t.Helper()
 		read := 0
-		for _, err := range journal.ReadAfter(t.Context(), db, journal.Cursor{}) {
+		for _, err := range journal.ReadAfter(t.Context(), db, event.Cursor{}) {
 			if read++; err != nil {
 				t.Fatal(err)
 			}

@@ -21,6 +21,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/auth"
 	"github.com/tidemark-go/tidemark/internal/surface/payload"
 	"github.com/tidemark-go/tidemark/internal/surface/web"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 	"github.com/tidemark-go/tidemark/test/support/tally"
@@ -80,7 +81,7 @@ func (f *following) place(t *testing.T) (e shown) {
 	t.Helper()
 	for f.lines.Scan() {
 		name, value, _ := strings.Cut(f.lines.Text(), ": ")
-		at, err := journal.ParseCursor(value)
+		at, err := event.ParseCursor(value)
 		switch {
 		case name == "data":
 			t.Fatalf("there is an event: %s", value)
@@ -101,7 +102,7 @@ func (f *following) next(t *testing.T) (e shown) {
 		name, value, _ := strings.Cut(f.lines.Text(), ": ")
 		switch name {
 		case "id":
-			at, err := journal.ParseCursor(value)
+			at, err := event.ParseCursor(value)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -132,7 +133,7 @@ func appendOne(t *testing.T, pool *pgxpool.Pool, campaign, kind string, tags ...
 	t.Helper()
 	var all []journal.Appended
 	err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) (err error) {
-		all, err = journal.Append(t.Context(), tx, campaign, journal.Any, journal.Event{
+		all, err = journal.Append(t.Context(), tx, campaign, journal.Any, event.Event{
 			Type: kind, Tags: tags, Payload: []byte(`{"secret": "s3cret", "open": 1}`),
 		})
 		return err
@@ -254,7 +255,7 @@ func TestASelectionShowsNothingAboveTheWriterFloor(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = open.Rollback(context.WithoutCancel(t.Context())) }()
-	early, err := journal.Append(t.Context(), open, "slow", journal.Any, journal.Event{Type: "noted"})
+	early, err := journal.Append(t.Context(), open, "slow", journal.Any, event.Event{Type: "noted"})
 	if err != nil {
 		t.Fatal(err)
 	}

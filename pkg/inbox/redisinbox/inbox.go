@@ -9,13 +9,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tidemark-go/tidemark/internal/store/marks"
-
 	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/tidemark-go/tidemark/internal/store/marks"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/inbox"
-	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
 // ErrInProgress is returned by [Inbox.Do] while another delivery of the event is being handled. Do
@@ -158,7 +157,7 @@ func keyOf(consumer, campaignID string, eventID uuid.UUID) (string, error) {
 	if err := marks.Check(consumer, campaignID, eventID); err != nil {
 		return "", err
 	}
-	event := journal.Event{ID: eventID, CampaignID: campaignID}
+	event := event.Event{ID: eventID, CampaignID: campaignID}
 	// Escape colons, so the consumer's name ends at the next one.
 	return "evt:processed:" + strings.NewReplacer("%", "%25", ":", "%3A").Replace(consumer) + ":" + event.Identity(), nil
 }

@@ -10,7 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -83,7 +83,7 @@ func TestBrokenProjectionsAreCaught(t *testing.T) {
 			broken := projection{spec: projector.Spec{Name: "bad", Version: 1, Tables: tt.tables}, apply: tt.apply}
 			caught(t, pool, broken, tt.caughtBy)
 			broken.spec.Scope = projector.ScopeJournal
-			broken.spec.Key = func(e journal.Event) (string, error) { return e.CampaignID, nil }
+			broken.spec.Key = func(e event.Event) (string, error) { return e.CampaignID, nil }
 			caught(t, pool, broken, tt.across)
 		})
 	}
@@ -121,7 +121,7 @@ func TestAProjectionThatFailsIsReportedWithItsEvent(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	failing.spec.Scope = projector.ScopeJournal
-	failing.spec.Key = func(e journal.Event) (string, error) { return "key of " + e.CampaignID, nil }
+	failing.spec.Key = func(e event.Event) (string, error) { return "key of " + e.CampaignID, nil }
 	err = prepared(t, pool, failing, events()).err
 	if err == nil || !strings.Contains(err.Error(), `(moved) cannot be applied for key "key of b": no idea`) {
 		t.Errorf("across campaigns: got %v", err)
@@ -186,10 +186,10 @@ func remembering() func(context.Context, *projector.Group) error {
 	}
 }
 
-func events() []journal.Event {
-	var events []journal.Event
+func events() []event.Event {
+	var events []event.Event
 	for i := range 12 {
-		events = append(events, journal.Event{CampaignID: []string{"a", "b"}[i%2], Type: "moved"})
+		events = append(events, event.Event{CampaignID: []string{"a", "b"}[i%2], Type: "moved"})
 	}
 	return events
 }
@@ -199,7 +199,7 @@ type preparation struct {
 	err error
 }
 
-func prepared(t *testing.T, pool *pgxpool.Pool, p projector.Projection, events []journal.Event) preparation {
+func prepared(t *testing.T, pool *pgxpool.Pool, p projector.Projection, events []event.Event) preparation {
 	t.Helper()
 	k := &kit{admin: pool, projection: p}
 	t.Cleanup(func() {

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"testing/fstest"
 
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/pkg/projector/projectiontest"
 	"github.com/tidemark-go/tidemark/pkg/projector/sqlfile"
@@ -52,13 +52,13 @@ func seatHandlers() projector.Projection {
 	h := projector.NewHandlers(projector.Spec{Name: "seats_by_handlers", Version: 1, Tables: `
 		CREATE TABLE seats_by_handlers (campaign_id text, seat text, taken_by text, PRIMARY KEY (campaign_id, seat));
 		CREATE TABLE seat_history (campaign_id text, position bigint, PRIMARY KEY (campaign_id, position))`})
-	projector.On(h, "seat_taken", func(_ context.Context, g *projector.Group, e journal.Event, s seat) error {
+	projector.On(h, "seat_taken", func(_ context.Context, g *projector.Group, e event.Event, s seat) error {
 		g.Queue(`INSERT INTO seats_by_handlers VALUES ($1, $2, $3) ON CONFLICT (campaign_id, seat) DO UPDATE
 			SET taken_by = excluded.taken_by`, e.CampaignID, s.Seat, s.By)
 		g.Queue(`INSERT INTO seat_history VALUES ($1, $2)`, e.CampaignID, e.Position)
 		return nil
 	})
-	projector.On(h, "seat_left", func(ctx context.Context, g *projector.Group, e journal.Event, s seat) error {
+	projector.On(h, "seat_left", func(ctx context.Context, g *projector.Group, e event.Event, s seat) error {
 		tx, err := g.Tx(ctx)
 		if err != nil {
 			return err
@@ -72,24 +72,24 @@ func seatHandlers() projector.Projection {
 func seatDocuments() projector.Projection {
 	return projector.NewDocument(projector.Document[seat]{
 		Name: "seats_by_document", Version: 1, Types: []string{"seat_taken", "seat_left"},
-		Key: func(e journal.Event) (string, error) {
-			s, err := journal.Decode[seat](e)
+		Key: func(e event.Event) (string, error) {
+			s, err := event.Decode[seat](e)
 			return s.Seat, err
 		},
-		Fold: func(doc *seat, e journal.Event) error {
+		Fold: func(doc *seat, e event.Event) error {
 			if e.Type == "seat_left" {
 				return projector.Delete
 			}
 			var err error
-			*doc, err = journal.Decode[seat](e)
+			*doc, err = event.Decode[seat](e)
 			return err
 		},
 	})
 }
 
 // playerOf is the key of projections across campaigns.
-func playerOf(e journal.Event) (string, error) {
-	s, err := journal.Decode[seat](e)
+func playerOf(e event.Event) (string, error) {
+	s, err := event.Decode[seat](e)
 	return s.By, err
 }
 
@@ -118,7 +118,7 @@ func playerHandlers() projector.Projection {
 		Name: "latest_by_handlers", Version: 1, Scope: projector.ScopeJournal,
 		Tables: `CREATE TABLE latest_by_handlers (one int PRIMARY KEY, latest text)`,
 	})
-	projector.On(h, "seat_taken", func(_ context.Context, g *projector.Group, e journal.Event, s seat) error {
+	projector.On(h, "seat_taken", func(_ context.Context, g *projector.Group, e event.Event, s seat) error {
 		g.Queue(`INSERT INTO latest_by_handlers VALUES (1, $1) ON CONFLICT (one) DO UPDATE SET latest = excluded.latest`,
 			fmt.Sprint(e.CampaignID, s.By))
 		return nil
@@ -132,7 +132,7 @@ type taken struct {
 	Latest string `json:"latest"`
 }
 
-func (d *taken) take(e journal.Event) error {
+func (d *taken) take(e event.Event) error {
 	if e.Type == "seat_taken" {
 		d.Seats++
 		d.Latest = e.CampaignID
@@ -150,25 +150,25 @@ func playerDocuments() projector.Projection {
 func playerProcess() projector.Projection {
 	return projector.NewProcess(projector.Process[taken]{
 		Name: "greeter", Version: 1, Key: playerOf, Fold: (*taken).take,
-		React: func(d *taken, _ journal.Event) ([]projector.Do, error) {
+		React: func(d *taken, _ event.Event) ([]projector.Do, error) {
 			if d.Seats != 2 {
 				return nil, nil
 			}
-			return []projector.Do{{Campaign: "greetings", Events: []journal.Event{{Type: "greeted"}}}}, nil
+			return []projector.Do{{Campaign: "greetings", Events: []event.Event{{Type: "greeted"}}}}, nil
 		},
 	})
 }
 
 // seatEvents returns events of three interleaved campaigns: players take seats, take over seats and
 // leave them.
-func seatEvents() []journal.Event {
-	var events []journal.Event
+func seatEvents() []event.Event {
+	var events []event.Event
 	for i := range 24 {
 		payload, err := json.Marshal(seat{Seat: fmt.Sprint(i / 3 % 4), By: fmt.Sprint("player ", i%5)})
 		if err != nil {
 			panic(err)
 		}
-		event := journal.Event{CampaignID: fmt.Sprint("table ", i%3), Type: "seat_taken", Payload: payload}
+		event := event.Event{CampaignID: fmt.Sprint("table ", i%3), Type: "seat_taken", Payload: payload}
 		if i%7 == 5 {
 			event.Type = "seat_left"
 		}

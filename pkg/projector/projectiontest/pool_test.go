@@ -8,7 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/projector/projectiontest"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -27,12 +27,12 @@ func TestTheCallerMayCloseThePoolAsSoonAsRunReturns(t *testing.T) {
 		}
 	})
 	address := pgtest.With(admin.Config().ConnString(), "role", role) // the role owns the databases that Run creates
-	for name, run := range map[string]func(*testing.T, *pgxpool.Pool, []journal.Event){
-		"one after another": func(t *testing.T, pool *pgxpool.Pool, events []journal.Event) {
+	for name, run := range map[string]func(*testing.T, *pgxpool.Pool, []event.Event){
+		"one after another": func(t *testing.T, pool *pgxpool.Pool, events []event.Event) {
 			projectiontest.Run(t, pool, seatDocuments(), events)
 			projectiontest.Run(t, pool, seatHandlers(), events)
 		},
-		"in subtests": func(t *testing.T, pool *pgxpool.Pool, events []journal.Event) {
+		"in subtests": func(t *testing.T, pool *pgxpool.Pool, events []event.Event) {
 			t.Run("documents", func(t *testing.T) { projectiontest.Run(t, pool, seatDocuments(), events) })
 		},
 	} {

@@ -7,7 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
@@ -21,7 +21,7 @@ import (
 // configure, if given, changes the projector's configuration: a projection of events with aliases
 // or upcasters needs its Catalogue.
 func Run(
-	t *testing.T, pool *pgxpool.Pool, projection projector.Projection, events []journal.Event,
+	t *testing.T, pool *pgxpool.Pool, projection projector.Projection, events []event.Event,
 	configure ...func(*projector.Config),
 ) {
 	t.Helper()
@@ -64,7 +64,7 @@ type place struct {
 }
 
 // prepare creates the source database and computes the expected tables.
-func (k *kit) prepare(ctx context.Context, events []journal.Event) error {
+func (k *kit) prepare(ctx context.Context, events []event.Event) error {
 	if err := k.createSource(ctx, events); err != nil {
 		return err
 	}

@@ -11,11 +11,12 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/store/rows"
 	"github.com/tidemark-go/tidemark/migrations"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
 // createSource creates the database that all others are copied from.
-func (k *kit) createSource(ctx context.Context, events []journal.Event) error {
+func (k *kit) createSource(ctx context.Context, events []event.Event) error {
 	name, err := k.create(ctx, `template0 ENCODING 'UTF8'`)
 	if err != nil {
 		return err
@@ -65,7 +66,7 @@ func (db *database) register(ctx context.Context) error {
 	return nil
 }
 
-func (db *database) appendAll(ctx context.Context, events []journal.Event) error {
+func (db *database) appendAll(ctx context.Context, events []event.Event) error {
 	campaigns := map[string]bool{}
 	err := pgx.BeginFunc(ctx, db.pool, func(tx pgx.Tx) error {
 		for _, event := range events {
@@ -101,7 +102,7 @@ func (db *database) secondHalf(ctx context.Context) (map[place]bool, error) {
 	if key == nil {
 		return nil, nil
 	}
-	var events []journal.Event
+	var events []event.Event
 	for event, err := range journal.ReadAll(ctx, db.pool, 0) {
 		if err != nil {
 			return nil, err

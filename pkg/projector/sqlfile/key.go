@@ -11,7 +11,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/slice"
 	"github.com/tidemark-go/tidemark/internal/store/feed"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
@@ -53,9 +53,9 @@ var (
 
 // keyOf returns the function that finds an event's key as Postgres would, or nil for an expression
 // that is not one of a few. Dates are those of UTC. NULL is "": the projection does not want the event.
-func keyOf(expression string) func(journal.Event) (string, error) {
+func keyOf(expression string) func(event.Event) (string, error) {
 	if m := keyField.FindStringSubmatch(expression); m != nil {
-		return func(e journal.Event) (string, error) {
+		return func(e event.Event) (string, error) {
 			return map[string]string{
 				"campaign_id": e.CampaignID, "aggregate_type": e.AggregateType, "aggregate_id": e.AggregateID,
 				"actor": e.Actor, "occurred_at::date": e.OccurredAt.UTC().Format(time.DateOnly),
@@ -68,7 +68,7 @@ func keyOf(expression string) func(journal.Event) (string, error) {
 	}
 	steps := slice.Of(pathStep.FindAllStringSubmatch(m[2], -1), func(step []string) string { return step[1] })
 	path := append(steps, m[3])
-	return func(e journal.Event) (string, error) {
+	return func(e event.Event) (string, error) {
 		value := feed.Stored(&e)
 		if m[1] == "metadata" {
 			value = e.Metadata

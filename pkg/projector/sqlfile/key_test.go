@@ -6,13 +6,13 @@ import (
 	"testing/fstest"
 	"time"
 
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
 func TestTheKeyOfAnEventIsFoundAsPostgresFindsIt(t *testing.T) {
 	t.Parallel()
-	e := journal.Event{
+	e := event.Event{
 		CampaignID: "c", Actor: "ann", AggregateID: "7", OccurredAt: time.Date(2026, 5, 4, 23, 30, 0, 0, time.FixedZone("", 3600)),
 		Payload: []byte(`{"a": {"b": "x\"y", "n": 1.50, "z": null}, "s": "t"}`), Metadata: []byte(`{"m": true}`),
 	}

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/tidemark-go/tidemark/internal/store/feed"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
 // tokenKind is the kind of a token, as far as the compiler of SQL files distinguishes them. Others are symbol.
@@ -110,7 +110,7 @@ type eventField struct {
 	name   string
 	cast   string // the type of its parameter
 	column string // the same value, from a row j of the journal and its campaign c
-	value  func(*journal.Event) any
+	value  func(*event.Event) any
 }
 
 // emptyObject replaces a missing payload or metadata, so that ->> always meets an object.
@@ -121,24 +121,24 @@ const emptyObject = "{}"
 // JSON types would be marshalled once more.
 func eventFields() []eventField {
 	return []eventField{
-		{"campaign_id", "text", "c.campaign_id", func(e *journal.Event) any { return e.CampaignID }},
-		{"seq", "bigint", "j.seq", func(e *journal.Event) any { return e.Seq }},
-		{"position", "bigint", `j."position"`, func(e *journal.Event) any { return e.Position }},
-		{"event_id", "uuid", "j.event_id", func(e *journal.Event) any { return e.ID.String() }},
-		{"event_type", "text", "j.event_type", func(e *journal.Event) any { return e.Type }},
-		{"event_version", "int", "j.event_version", func(e *journal.Event) any { return int32(e.Version) }},
-		{"aggregate_type", "text", "nullif(j.aggregate_type, '')", func(e *journal.Event) any {
+		{"campaign_id", "text", "c.campaign_id", func(e *event.Event) any { return e.CampaignID }},
+		{"seq", "bigint", "j.seq", func(e *event.Event) any { return e.Seq }},
+		{"position", "bigint", `j."position"`, func(e *event.Event) any { return e.Position }},
+		{"event_id", "uuid", "j.event_id", func(e *event.Event) any { return e.ID.String() }},
+		{"event_type", "text", "j.event_type", func(e *event.Event) any { return e.Type }},
+		{"event_version", "int", "j.event_version", func(e *event.Event) any { return int32(e.Version) }},
+		{"aggregate_type", "text", "nullif(j.aggregate_type, '')", func(e *event.Event) any {
 			return textOrNull(e.AggregateType)
 		}},
-		{"aggregate_id", "text", "nullif(j.aggregate_id, '')", func(e *journal.Event) any {
+		{"aggregate_id", "text", "nullif(j.aggregate_id, '')", func(e *event.Event) any {
 			return textOrNull(e.AggregateID)
 		}},
-		{"actor", "text", "nullif(j.actor, '')", func(e *journal.Event) any { return textOrNull(e.Actor) }},
-		{"tags", "text[]", "coalesce(j.tags, '{}')", func(e *journal.Event) any { return append([]string{}, e.Tags...) }},
-		{"payload", "jsonb", "j.payload", func(e *journal.Event) any { return objectOrEmpty(feed.Stored(e)) }},
-		{"metadata", "jsonb", "coalesce(j.metadata, '{}')", func(e *journal.Event) any { return objectOrEmpty(e.Metadata) }},
-		{"occurred_at", "timestamptz", "j.occurred_at", func(e *journal.Event) any { return e.OccurredAt }},
-		{"recorded_at", "timestamptz", "j.recorded_at", func(e *journal.Event) any { return e.RecordedAt }},
+		{"actor", "text", "nullif(j.actor, '')", func(e *event.Event) any { return textOrNull(e.Actor) }},
+		{"tags", "text[]", "coalesce(j.tags, '{}')", func(e *event.Event) any { return append([]string{}, e.Tags...) }},
+		{"payload", "jsonb", "j.payload", func(e *event.Event) any { return objectOrEmpty(feed.Stored(e)) }},
+		{"metadata", "jsonb", "coalesce(j.metadata, '{}')", func(e *event.Event) any { return objectOrEmpty(e.Metadata) }},
+		{"occurred_at", "timestamptz", "j.occurred_at", func(e *event.Event) any { return e.OccurredAt }},
+		{"recorded_at", "timestamptz", "j.recorded_at", func(e *event.Event) any { return e.RecordedAt }},
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 	"strings"
 
 	"github.com/tidemark-go/tidemark/internal/slice"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
@@ -128,7 +128,7 @@ func (f *sqlFile) Apply(ctx context.Context, group *projector.Group) error {
 }
 
 // ApplyEvent queues the statements of one event.
-func (f *sqlFile) ApplyEvent(_ context.Context, group *projector.Group, event journal.Event) error {
+func (f *sqlFile) ApplyEvent(_ context.Context, group *projector.Group, event event.Event) error {
 	handler, ok := f.byType[event.Type]
 	if !ok {
 		return nil

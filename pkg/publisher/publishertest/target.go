@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
@@ -38,7 +38,7 @@ type Received struct {
 }
 
 func (r Received) identity() string {
-	e := journal.Event{ID: r.EventID, CampaignID: r.CampaignID}
+	e := event.Event{ID: r.EventID, CampaignID: r.CampaignID}
 	return e.Identity()
 }
 
@@ -83,8 +83,8 @@ func (k *kit) events(each, from int, campaigns ...string) (events []publisher.Ev
 	for i := range each {
 		for c, campaign := range campaigns {
 			seq := int64(from + i)
-			e := publisher.Event{Topic: "orders", Event: journal.Event{
-				ID: uuid.Must(uuid.NewV7()), Type: "order_placed", Version: 2, Intent: journal.ProjectionAndReplay,
+			e := publisher.Event{Topic: "orders", Event: event.Event{
+				ID: uuid.Must(uuid.NewV7()), Type: "order_placed", Version: 2, Intent: event.ProjectionAndReplay,
 				Actor:         "anna \"the quick\" ä",
 				AggregateType: "order", AggregateID: fmt.Sprint(seq), Tags: []string{"customer=7"},
 				Payload:    fmt.Appendf(nil, `{"n": %d, "text": "zażółć \u0001"}`, seq),

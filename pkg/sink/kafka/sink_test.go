@@ -23,7 +23,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 	"github.com/tidemark-go/tidemark/pkg/publisher/publishertest"
 	"github.com/tidemark-go/tidemark/pkg/sink/kafka"
@@ -40,8 +40,8 @@ func large(e *publisher.Event) {
 	e.Payload = fmt.Appendf(nil, `{"n": %q}`, hex.EncodeToString(noise))
 }
 
-func event(campaign string, seq int64) publisher.Event {
-	return publisher.Event{Topic: "t", Event: journal.Event{
+func newEvent(campaign string, seq int64) publisher.Event {
+	return publisher.Event{Topic: "t", Event: event.Event{
 		ID: uuid.New(), Type: "noted", CampaignID: campaign, Seq: seq,
 		Payload: []byte(`{}`),
 	}}
@@ -74,7 +74,7 @@ func TestEventsOfOneCampaignAreInOnePartitionUnderItsKey(t *testing.T) {
 	s := open(t, kafka.Config{Brokers: []string{b.address()}, Encoder: publisher.Encoder{Format: publisher.FormatRaw}})
 	var events []publisher.Event
 	for seq := range int64(20) {
-		events = append(events, event("a", seq+1), event("b", seq+1), event("c", seq+1))
+		events = append(events, newEvent("a", seq+1), newEvent("b", seq+1), newEvent("c", seq+1))
 	}
 	if err := s.Publish(t.Context(), events); err != nil {
 		t.Fatal(err)
@@ -111,7 +111,7 @@ func TestWhatTheBrokerRefusesByTheBatchIsPutDownToTheEventAtFault(t *testing.T) 
 	t.Parallel()
 	b := start(t, kfake.SeedTopics(1, "narrow"))
 	s := open(t, kafka.Config{Brokers: []string{b.address()}, Topic: "narrow", MaxMessageBytes: 10 << 20})
-	events := []publisher.Event{event("a", 1), event("b", 1), event("c", 1), event("b", 2), event("a", 2)}
+	events := []publisher.Event{newEvent("a", 1), newEvent("b", 1), newEvent("c", 1), newEvent("b", 2), newEvent("a", 2)}
 	large(&events[1])
 	var refused *publisher.BatchError
 	if err := s.Publish(t.Context(), events); !errors.As(err, &refused) {
@@ -169,7 +169,7 @@ func TestAnOutageBlamesNoEvent(t *testing.T) {
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
-			err := s.Publish(ctx, []publisher.Event{event("a", 1)})
+			err := s.Publish(ctx, []publisher.Event{newEvent("a", 1)})
 			var refused *publisher.BatchError
 			if err == nil || test.want != nil && !errors.Is(err, test.want) || errors.As(err, &refused) {
 				t.Errorf("publish: got %v, want %v", err, test.want)
@@ -193,7 +193,7 @@ func TestCloseLetsABatchUnderWayFinish(t *testing.T) {
 	resume := b.stall()
 	defer resume()
 	published, closed := make(chan error, 1), make(chan error, 1)
-	go func() { published <- s.Publish(t.Context(), []publisher.Event{event("a", 1), event("b", 1)}) }()
+	go func() { published <- s.Publish(t.Context(), []publisher.Event{newEvent("a", 1), newEvent("b", 1)}) }()
 	b.awaitStalled()
 	go func() { closed <- s.Close() }()
 	for !errors.Is(s.Healthy(t.Context()), publisher.ErrClosed) {
@@ -237,7 +237,7 @@ func TestAURLIsEnough(t *testing.T) {
 	defer func() { _ = s.Close() }()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	if err := s.Publish(ctx, []publisher.Event{event("a", 1)}); err != nil || s.Name() != "p" {
+	if err := s.Publish(ctx, []publisher.Event{newEvent("a", 1)}); err != nil || s.Name() != "p" {
 		t.Errorf("%s: %v", s.Name(), err)
 	}
 	if err := s.Healthy(ctx); err != nil {

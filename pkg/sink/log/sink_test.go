@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 	"github.com/tidemark-go/tidemark/pkg/publisher/publishertest"
 	"github.com/tidemark-go/tidemark/pkg/sink/log"
@@ -69,7 +69,7 @@ func TestAPayloadIsLoggedOnlyIfWanted(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		e := publisher.Event{Topic: "orders", Event: journal.Event{
+		e := publisher.Event{Topic: "orders", Event: event.Event{
 			ID: uuid.New(), Type: "noted", CampaignID: "c", Seq: 7,
 			Payload: []byte(`{"secret":1}`),
 		}}

@@ -36,7 +36,7 @@ func TestHeadersOfCloudEventsAreEncodedAsTheBindingSays(t *testing.T) {
 	}
 	var events []publisher.Event
 	for text := range want {
-		e := event(text, 1)
+		e := newEvent(text, 1)
 		e.Actor = text
 		events = append(events, e)
 	}
@@ -87,7 +87,7 @@ func TestHeadersOfAllFormatsAreDecodedOnce(t *testing.T) {
 	for _, format := range []publisher.Format{publisher.FormatEnvelope, publisher.FormatRaw, publisher.FormatCloudEvents} {
 		var events []publisher.Event
 		for _, text := range texts {
-			e := event(string(format)+text, 1)
+			e := newEvent(string(format)+text, 1)
 			e.Actor = text
 			events = append(events, e)
 		}

@@ -17,7 +17,7 @@ func TestAStreamThatConfirmsNothingIsNamed(t *testing.T) {
 	stream(t, b.address(), jetstream.StreamConfig{Name: name, Subjects: []string{"events"}, NoAck: true})
 	s := open(t, nats.Config{Servers: []string{b.address()}, Subject: "events"})
 	for what, err := range map[string]error{
-		"publish": s.Publish(t.Context(), []publisher.Event{event("a", 1)}), "health": s.Healthy(t.Context()),
+		"publish": s.Publish(t.Context(), []publisher.Event{newEvent("a", 1)}), "health": s.Healthy(t.Context()),
 	} {
 		if err == nil || !strings.Contains(err.Error(), "the stream "+name+" has no_ack") {
 			t.Errorf("%s: %v", what, err)

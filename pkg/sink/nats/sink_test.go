@@ -18,7 +18,7 @@ import (
 	client "github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 	"github.com/tidemark-go/tidemark/pkg/publisher/publishertest"
 	"github.com/tidemark-go/tidemark/pkg/sink/nats"
@@ -39,8 +39,8 @@ func open(t *testing.T, cfg nats.Config) *nats.Sink {
 	return s
 }
 
-func event(campaign string, seq int64) publisher.Event {
-	return publisher.Event{Topic: "t", Event: journal.Event{
+func newEvent(campaign string, seq int64) publisher.Event {
+	return publisher.Event{Topic: "t", Event: event.Event{
 		ID: uuid.New(), Type: "noted", CampaignID: campaign, Seq: seq,
 		Payload: []byte(`{}`),
 	}}
@@ -121,7 +121,7 @@ func TestARepeatIsNotStoredAgain(t *testing.T) {
 	b := start(t, nil)
 	received := stream(t, b.address(), jetstream.StreamConfig{Name: "all", Subjects: []string{"events"}})
 	s := open(t, nats.Config{Servers: []string{b.address()}, Subject: "events"})
-	events := []publisher.Event{event("a", 1), event("a", 2)}
+	events := []publisher.Event{newEvent("a", 1), newEvent("a", 2)}
 	for range 3 {
 		if err := s.Publish(t.Context(), events); err != nil {
 			t.Fatal(err)
@@ -137,7 +137,7 @@ func TestNothingIsSentBehindAnEventThatIsTooLarge(t *testing.T) {
 	b := start(t, nil)
 	received := stream(t, b.address(), jetstream.StreamConfig{Name: "all", Subjects: []string{"events"}, MaxMsgSize: 4096})
 	s := open(t, nats.Config{Servers: []string{b.address()}, Subject: "events"})
-	events := []publisher.Event{event("a", 1), event("b", 1), event("a", 2), event("b", 2), event("a", 3)}
+	events := []publisher.Event{newEvent("a", 1), newEvent("b", 1), newEvent("a", 2), newEvent("b", 2), newEvent("a", 3)}
 	large(8000)(&events[2])
 	var refused *publisher.BatchError
 	if err := s.Publish(t.Context(), events); !errors.As(err, &refused) || len(refused.Failures) != 2 {
@@ -162,7 +162,7 @@ func TestAServerThatIsSilentEndsPublishWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
 	started := time.Now()
-	if err := s.Publish(ctx, []publisher.Event{event("a", 1)}); err == nil || time.Since(started) > 30*time.Second {
+	if err := s.Publish(ctx, []publisher.Event{newEvent("a", 1)}); err == nil || time.Since(started) > 30*time.Second {
 		t.Errorf("after %s: %v", time.Since(started), err)
 	}
 }
@@ -219,7 +219,7 @@ func TestAnOutageBlamesNoEvent(t *testing.T) {
 			s := open(t, test.cfg)
 			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 			defer cancel()
-			err := s.Publish(ctx, []publisher.Event{event("a", 1), event("a", 2)})
+			err := s.Publish(ctx, []publisher.Event{newEvent("a", 1), newEvent("a", 2)})
 			var refused *publisher.BatchError
 			if err == nil || !strings.Contains(err.Error(), test.want) || errors.As(err, &refused) || ctx.Err() != nil {
 				t.Errorf("publish: got %v", err)
@@ -258,7 +258,7 @@ func TestAURLIsEnough(t *testing.T) {
 	}
 	s := sink.(*nats.Sink)
 	defer func() { _ = s.Close() }()
-	if err := s.Publish(t.Context(), []publisher.Event{event("a b.c", 1)}); err != nil || s.Name() != "p" {
+	if err := s.Publish(t.Context(), []publisher.Event{newEvent("a b.c", 1)}); err != nil || s.Name() != "p" {
 		t.Errorf("%s: %v", s.Name(), err)
 	}
 	if got, err := received(t.Context()); len(got) != 1 || err != nil {
@@ -309,7 +309,7 @@ func TestNATSHeadersAreTheEventsOwn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	full, bare := event("a", 1), event("b", 1)
+	full, bare := newEvent("a", 1), newEvent("b", 1)
 	full.AggregateType, full.Payload = "seat", []byte(`{"long": "longer than the next"}`)
 	full.Metadata = []byte(`{"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}`)
 	events := []publisher.Event{full, bare}
@@ -348,7 +348,7 @@ func TestWhoeverLeavesAtOnceLeavesNothingBehind(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		go cancel()
-		if err := s.Publish(ctx, []publisher.Event{event("a", 1)}); err != nil && !errors.Is(err, context.Canceled) {
+		if err := s.Publish(ctx, []publisher.Event{newEvent("a", 1)}); err != nil && !errors.Is(err, context.Canceled) {
 			t.Error(err)
 		}
 		if err := s.Close(); err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/internal/sinks/delivery"
-	"github.com/tidemark-go/tidemark/internal/store/feed"
+	"github.com/tidemark-go/tidemark/internal/text"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
@@ -140,9 +140,9 @@ func appendObject(b []byte, attrs []publisher.Attribute) []byte {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = feed.AppendString(b, a.Name)
+		b = text.AppendJSON(b, a.Name)
 		b = append(b, ':')
-		b = feed.AppendString(b, a.Value)
+		b = text.AppendJSON(b, a.Value)
 	}
 	return append(b, '}')
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/google/uuid"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 	"github.com/tidemark-go/tidemark/pkg/publisher/publishertest"
 	"github.com/tidemark-go/tidemark/pkg/sink/postgres"
@@ -36,7 +36,7 @@ func open(t *testing.T, cfg postgres.Config) *postgres.Sink {
 
 func events(campaign string, n int) (events []publisher.Event) {
 	for i := range n {
-		events = append(events, publisher.Event{Topic: "orders", Event: journal.Event{
+		events = append(events, publisher.Event{Topic: "orders", Event: event.Event{
 			ID: uuid.New(), Type: "noted", CampaignID: campaign, Seq: int64(i + 1), Position: int64(100 + i),
 			Payload: []byte(`{}`),
 		}})

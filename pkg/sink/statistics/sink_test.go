@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 	"github.com/tidemark-go/tidemark/pkg/publisher/publishertest"
 	"github.com/tidemark-go/tidemark/pkg/sink/statistics"
@@ -72,7 +72,7 @@ func open(t *testing.T, log slog.Handler, every time.Duration) closer {
 
 func events(eventType string, campaigns ...string) (events []publisher.Event) {
 	for _, c := range campaigns {
-		events = append(events, publisher.Event{Event: journal.Event{Type: eventType, CampaignID: c}})
+		events = append(events, publisher.Event{Event: event.Event{Type: eventType, CampaignID: c}})
 	}
 	return events
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/tidemark-go/tidemark/internal/freeport"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 	"github.com/tidemark-go/tidemark/pkg/publisher/publishertest"
 	"github.com/tidemark-go/tidemark/pkg/webhook"
@@ -97,7 +97,7 @@ func (o *other) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "not this one", http.StatusUnprocessableEntity)
 		return
 	}
-	campaign, id, err := journal.ParseIdentity(delivery.ID)
+	campaign, id, err := event.ParseIdentity(delivery.ID)
 	if err != nil {
 		o.t.Error(err)
 	}
@@ -176,7 +176,7 @@ func TestWebhookKeepsTheRulesOfSinks(t *testing.T) {
 
 // of returns an event of a campaign.
 func of(campaign string, seq int64) publisher.Event {
-	return publisher.Event{Topic: "t", Event: journal.Event{
+	return publisher.Event{Topic: "t", Event: event.Event{
 		ID: uuid.Must(uuid.NewV7()), Type: "noted",
 		CampaignID: campaign, Seq: seq, Position: seq, Payload: []byte(`{}`),
 	}}

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
@@ -24,15 +25,15 @@ type Journal struct {
 var errGaveUp = errors.New("the writer changed its mind")
 
 // Read returns the events themselves as the decision.
-func (s Journal) Read(ctx context.Context, q journal.Query) ([]journal.Event, journal.Condition, error) {
-	return journal.Decide(ctx, s.Pool, q, func(events *[]journal.Event, e journal.Event) error {
+func (s Journal) Read(ctx context.Context, q event.Query) ([]event.Event, journal.Condition, error) {
+	return journal.Decide(ctx, s.Pool, q, func(events *[]event.Event, e event.Event) error {
 		*events = append(*events, e)
 		return nil
 	})
 }
 
 // Append appends in a transaction of its own.
-func (s Journal) Append(ctx context.Context, events []journal.Event, condition *journal.Condition) error {
+func (s Journal) Append(ctx context.Context, events []event.Event, condition *journal.Condition) error {
 	var options pgx.TxOptions
 	giveUp := false
 	if s.Wild {
@@ -51,7 +52,7 @@ func (s Journal) Append(ctx context.Context, events []journal.Event, condition *
 			for _, e := range events {
 				if _, err := journal.AppendAll(ctx, tx, journal.Batch{
 					CampaignID: e.CampaignID,
-					Events:     []journal.Event{e},
+					Events:     []event.Event{e},
 				}); err != nil {
 					return err
 				}

@@ -14,6 +14,7 @@ import (
 	"github.com/google/uuid"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
@@ -31,9 +32,9 @@ const (
 
 // testimony is the payload of a writer's event: its query, and what it knew of the query's events.
 type testimony struct {
-	Append uuid.UUID      `json:"append"`
-	Query  *journal.Query `json:"query,omitempty"` // nil: no condition
-	Known  knowledge      `json:"known"`
+	Append uuid.UUID    `json:"append"`
+	Query  *event.Query `json:"query,omitempty"` // nil: no condition
+	Known  knowledge    `json:"known"`
 }
 
 // knowledge is a digest of the events that a writer knew: equal only for equal events.
@@ -43,7 +44,7 @@ type knowledge struct {
 	Sum    uint64 `json:"sum"` // of the squares of their positions, modulo 2^64
 }
 
-func (k *knowledge) add(e journal.Event) {
+func (k *knowledge) add(e event.Event) {
 	k.Events++
 	k.Last = e.Position
 	k.Sum += uint64(e.Position) * uint64(e.Position)
@@ -52,10 +53,10 @@ func (k *knowledge) add(e journal.Event) {
 func pick(from ...string) string { return from[rand.IntN(len(from))] }
 
 // randomQuery draws from few words, so that queries overlap.
-func randomQuery() journal.Query {
-	var q journal.Query
+func randomQuery() event.Query {
+	var q event.Query
 	for range 1 + rand.IntN(2) {
-		var item journal.Item
+		var item event.Item
 		for range rand.IntN(3) {
 			item.Tags = append(item.Tags, pick("x", "y", "z"))
 		}
@@ -68,11 +69,11 @@ func randomQuery() journal.Query {
 }
 
 // randomEvents returns one or two events with a testimony.
-func randomEvents(writer int, said testimony) []journal.Event {
+func randomEvents(writer int, said testimony) []event.Event {
 	payload, _ := json.Marshal(said) // text and numbers: cannot fail
-	var events []journal.Event
+	var events []event.Event
 	for range 1 + rand.IntN(2) {
-		e := journal.Event{
+		e := event.Event{
 			CampaignID: fmt.Sprint("c", (writer+rand.IntN(3))%oracleWriters),
 			Type:       pick("opened", "closed", "noted"), Payload: payload,
 		}
@@ -109,13 +110,13 @@ func writeOnce(ctx context.Context, s Store, writer int) error {
 // returns the number of appends with a condition.
 func checkTestimonies(t *testing.T, s Store) (asked int) {
 	t.Helper()
-	before, _, err := s.Read(t.Context(), journal.Query{})
+	before, _, err := s.Read(t.Context(), event.Query{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	of := make([]uuid.UUID, len(before)) // the append of each event
 	for n, e := range before {
-		said, err := journal.Decode[testimony](e)
+		said, err := event.Decode[testimony](e)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -181,7 +182,7 @@ func SingleWriter(t *testing.T, s Store) {
 	t.Helper()
 	verdicts := map[bool]int{}
 	for n := range singleAppends {
-		all, _, err := s.Read(t.Context(), journal.Query{})
+		all, _, err := s.Read(t.Context(), event.Query{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/anishathalye/porcupine"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
@@ -68,11 +69,11 @@ type register struct {
 }
 
 func (r register) read(ctx context.Context) (value int, condition journal.Condition, err error) {
-	events, condition, err := r.store.Read(ctx, journal.Tagged([]string{"register=a"}, "set"))
+	events, condition, err := r.store.Read(ctx, event.Tagged([]string{"register=a"}, "set"))
 	if err != nil || len(events) == 0 {
 		return 0, condition, err
 	}
-	stored, err := journal.Decode[struct{ Value int }](events[len(events)-1])
+	stored, err := event.Decode[struct{ Value int }](events[len(events)-1])
 	return stored.Value, condition, err
 }
 
@@ -83,11 +84,11 @@ func (r register) set(ctx context.Context, to int) (op operation, out answer, er
 		return op, out, err
 	}
 	payload, _ := json.Marshal(map[string]int{"Value": to}) // a map of numbers: cannot fail
-	e := journal.Event{
+	e := event.Event{
 		CampaignID: fmt.Sprint("c", to%3), Type: "set", Tags: []string{"register=a", "all"},
 		Payload: payload,
 	}
-	err = r.store.Append(ctx, []journal.Event{e}, &condition)
+	err = r.store.Append(ctx, []event.Event{e}, &condition)
 	refused := errors.Is(err, journal.ErrConditionFailed) || errors.Is(err, ErrNothing)
 	return operation{set: true, from: from, to: to}, answer{done: err == nil, unknown: err != nil && !refused}, nil
 }

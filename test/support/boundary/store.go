@@ -6,6 +6,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
@@ -13,12 +14,12 @@ import (
 type Store interface {
 	// Read returns the events that a query selects, in order, with types, tags, payloads and
 	// positions. The condition holds as long as no other matching event is added.
-	Read(ctx context.Context, q journal.Query) ([]journal.Event, journal.Condition, error)
+	Read(ctx context.Context, q event.Query) ([]event.Event, journal.Condition, error)
 
 	// Append appends all events, on a condition unless it is nil. It returns
 	// [journal.ErrConditionFailed] if the condition does not hold, and [ErrNothing] if nothing was
 	// appended for another reason. After any other error the events may have been appended.
-	Append(ctx context.Context, events []journal.Event, condition *journal.Condition) error
+	Append(ctx context.Context, events []event.Event, condition *journal.Condition) error
 }
 
 // ErrNothing is returned by a Store's Append for reasons other than the condition: a deadlock, an

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/pkg/projector/sqlfile"
@@ -24,7 +25,7 @@ type Board struct {
 	Digest int64 `json:"digest"`
 }
 
-func (b *Board) fold(e journal.Event) {
+func (b *Board) fold(e event.Event) {
 	b.Count++
 	b.Digest = (b.Digest*31 + e.Position) % digestModulus
 }
@@ -32,8 +33,8 @@ func (b *Board) fold(e journal.Event) {
 const digestModulus = 1_000_003
 
 // keyOf returns the amount of an event.
-func keyOf(e journal.Event) (string, error) {
-	a, err := journal.Decode[amount](e)
+func keyOf(e event.Event) (string, error) {
+	a, err := event.Decode[amount](e)
 	return strconv.FormatInt(a.N, 10), err
 }
 
@@ -57,11 +58,11 @@ ON CONFLICT (key) DO UPDATE SET count = s.count + 1, digest = (s.digest * 31 + e
 // without a group.
 func Across(partitions int, before Hook) []projector.Projection {
 	if before == nil {
-		before = func(context.Context, *projector.Group, journal.Event) error { return nil }
+		before = func(context.Context, *projector.Group, event.Event) error { return nil }
 	}
 	boards := projector.NewDocument(projector.Document[Board]{
 		Name: "boards", Version: 1, Types: []string{added}, Scope: projector.ScopeJournal, Key: keyOf, Partitions: partitions,
-		Fold: func(b *Board, e journal.Event) error {
+		Fold: func(b *Board, e event.Event) error {
 			b.fold(e)
 			return before(context.Background(), nil, e)
 		},
@@ -70,7 +71,7 @@ func Across(partitions int, before Hook) []projector.Projection {
 		Name: "lines", Version: 1, Scope: projector.ScopeJournal, Key: keyOf, KeyColumn: "key", Partitions: partitions,
 		Tables: linesTable,
 	})
-	projector.On(lines, added, func(ctx context.Context, g *projector.Group, e journal.Event, a amount) error {
+	projector.On(lines, added, func(ctx context.Context, g *projector.Group, e event.Event, a amount) error {
 		if err := before(ctx, g, e); err != nil {
 			return err
 		}
@@ -136,7 +137,7 @@ func VerifyAcross(t testing.TB, pool *pgxpool.Pool, held map[string]int64) {
 			b := Board{Count: count, Digest: digest}
 			if name == "lines" { // count is a position
 				b = got[key]
-				b.fold(journal.Event{Position: count})
+				b.fold(event.Event{Position: count})
 			}
 			got[key] = b
 			return nil

@@ -16,13 +16,14 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/internal/projector/failure"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
 // Append adds amounts to a campaign in one transaction.
 func Append(t testing.TB, pool *pgxpool.Pool, campaign string, amounts ...int64) {
 	t.Helper()
-	events := make([]journal.Event, len(amounts))
+	events := make([]event.Event, len(amounts))
 	for i, n := range amounts {
 		events[i] = Event(n)
 	}
@@ -43,7 +44,7 @@ func AppendAll(t testing.TB, pool *pgxpool.Pool, batches ...journal.Batch) {
 }
 
 func write(
-	ctx context.Context, pool *pgxpool.Pool, campaign string, events []journal.Event, linger time.Duration,
+	ctx context.Context, pool *pgxpool.Pool, campaign string, events []event.Event, linger time.Duration,
 ) error {
 	return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
 		if _, err := journal.Append(ctx, tx, campaign, journal.Any, events...); err != nil {
@@ -116,7 +117,7 @@ func (l Load) write(ctx context.Context, seed uint64, appended *atomic.Int64) er
 	random := rand.New(rand.NewPCG(seed, 1))
 	zipf := rand.NewZipf(random, 1.1, 4, uint64(max(l.Campaigns, 1)-1))
 	for ctx.Err() == nil {
-		events := make([]journal.Event, 1+random.IntN(4))
+		events := make([]event.Event, 1+random.IntN(4))
 		for i := range events {
 			events[i] = Event(random.Int64N(cmp.Or(l.Amounts, 1000)))
 			events[i].ID, events[i].Actor = uuid.New(), actor
@@ -136,7 +137,7 @@ func (l Load) write(ctx context.Context, seed uint64, appended *atomic.Int64) er
 }
 
 // insist appends until it knows that the events are committed.
-func (l Load) insist(ctx context.Context, campaign string, events []journal.Event, linger time.Duration) error {
+func (l Load) insist(ctx context.Context, campaign string, events []event.Event, linger time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer cancel()
 	for {

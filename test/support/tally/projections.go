@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
@@ -22,14 +23,14 @@ type amount struct {
 }
 
 // Event returns an event that adds n.
-func Event(n int64) journal.Event {
+func Event(n int64) event.Event {
 	payload, _ := json.Marshal(amount{N: n}) // a number always encodes
-	return journal.Event{Type: added, Payload: payload}
+	return event.Event{Type: added, Payload: payload}
 }
 
 // Amount returns what an event adds.
-func Amount(e journal.Event) int64 {
-	a, _ := journal.Decode[amount](e) // see Event
+func Amount(e event.Event) int64 {
+	a, _ := event.Decode[amount](e) // see Event
 	return a.N
 }
 
@@ -40,8 +41,8 @@ type Tally struct {
 	Digest int64 `json:"digest"`
 }
 
-func (t *Tally) fold(e journal.Event) error {
-	a, err := journal.Decode[amount](e)
+func (t *Tally) fold(e event.Event) error {
+	a, err := event.Decode[amount](e)
 	t.Count++
 	t.Last = e.Seq
 	t.Digest = t.Digest*31 + a.N
@@ -52,7 +53,7 @@ func (t *Tally) fold(e journal.Event) error {
 func Tallies(prefix string) projector.Projection {
 	return projector.NewDocument(projector.Document[Tally]{
 		Name: prefix + "tallies", Version: 1, Types: []string{added},
-		Fold: func(t *Tally, e journal.Event) error { return t.fold(e) },
+		Fold: func(t *Tally, e event.Event) error { return t.fold(e) },
 	})
 }
 
@@ -61,11 +62,11 @@ func Tallies(prefix string) projector.Projection {
 func Totals() projector.Projection {
 	return projector.NewDocument(projector.Document[Tally]{
 		Name: "totals", Version: 1, Types: []string{added}, Scope: projector.ScopeJournal, Partitions: 2,
-		Key: func(e journal.Event) (string, error) {
-			a, err := journal.Decode[amount](e)
+		Key: func(e event.Event) (string, error) {
+			a, err := event.Decode[amount](e)
 			return fmt.Sprint(a.N % 7), err
 		},
-		Fold: func(t *Tally, e journal.Event) error { return t.fold(e) },
+		Fold: func(t *Tally, e event.Event) error { return t.fold(e) },
 	})
 }
 
@@ -77,7 +78,7 @@ func VerifyTotals(t testing.TB, pool *pgxpool.Pool) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		a, err := journal.Decode[amount](e)
+		a, err := event.Decode[amount](e)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -103,7 +104,7 @@ func VerifyTotals(t testing.TB, pool *pgxpool.Pool) {
 }
 
 // Hook is called by [Entries] before it writes the effect of an event.
-type Hook func(context.Context, *projector.Group, journal.Event) error
+type Hook func(context.Context, *projector.Group, event.Event) error
 
 // Entries returns the projection "<prefix>entries": a row for each time an event is applied. Its
 // table has no unique key, so an event that is applied twice has two rows. Rows are numbered, so
@@ -120,7 +121,7 @@ func Entries(prefix string, before Hook) projector.Projection {
 		);
 		CREATE INDEX ON ` + table + ` (campaign_id, n)`})
 	insert := `INSERT INTO ` + table + ` (campaign_id, seq, amount) VALUES ($1, $2, $3)`
-	projector.On(h, added, func(ctx context.Context, g *projector.Group, e journal.Event, a amount) error {
+	projector.On(h, added, func(ctx context.Context, g *projector.Group, e event.Event, a amount) error {
 		if before != nil {
 			if err := before(ctx, g, e); err != nil {
 				return err

@@ -22,7 +22,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/projector/kind"
 	"github.com/tidemark-go/tidemark/internal/session"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 	"github.com/tidemark-go/tidemark/test/support/tally"
@@ -164,7 +164,7 @@ func (h *halt) step(step kind.Step) {
 // applying halts in the middle of a group: before the third event of a campaign, with the effects
 // of the first two written.
 func (h *halt) applying(patient bool) tally.Hook {
-	return func(ctx context.Context, g *projector.Group, e journal.Event) error {
+	return func(ctx context.Context, g *projector.Group, e event.Event) error {
 		if patient && e.Seq == 1 {
 			tx, err := g.Tx(ctx)
 			if err != nil {
@@ -188,7 +188,7 @@ func (h *halt) applying(patient bool) tally.Hook {
 
 // applyingAcross halts like applying, before the third event of the journal.
 func (h *halt) applyingAcross(patient bool) tally.Hook {
-	return func(ctx context.Context, g *projector.Group, e journal.Event) error {
+	return func(ctx context.Context, g *projector.Group, e event.Event) error {
 		if patient {
 			g.Queue("SET LOCAL idle_in_transaction_session_timeout = 0")
 		}
@@ -207,7 +207,7 @@ var errRefused = errors.New("refused")
 
 // refuse returns a hook that refuses an amount and calls next for all others.
 func (c *Config) refuse(next tally.Hook) tally.Hook {
-	return func(ctx context.Context, g *projector.Group, e journal.Event) error {
+	return func(ctx context.Context, g *projector.Group, e event.Event) error {
 		if c.Refuses != 0 && tally.Amount(e) == c.Refuses {
 			return errRefused
 		}

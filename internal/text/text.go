@@ -1,0 +1,56 @@
+// Package text checks the texts that go to Postgres, and quotes them for messages.
+package text
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// AppendJSON appends s as a JSON string.
+func AppendJSON(buf []byte, s string) []byte {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c == '"' || c == '\\' || c >= utf8.RuneSelf {
+			quoted, _ := json.Marshal(s) // a string cannot fail
+			return append(buf, quoted...)
+		}
+	}
+	return append(append(append(buf, '"'), s...), '"')
+}
+
+// Shortened quotes s for a message and cuts it to 48 bytes. Invalid UTF-8 is escaped.
+func Shortened(s string) string {
+	const most = 48
+	if len(s) <= most {
+		return strconv.Quote(s)
+	}
+	cut := most
+	for cut > most-utf8.UTFMax && !utf8.RuneStart(s[cut]) {
+		cut--
+	}
+	return fmt.Sprintf("%s… (%d bytes)", strconv.Quote(s[:cut]), len(s))
+}
+
+// CheckName checks a name of 1 to limit bytes. It returns the reason it is refused, or "".
+func CheckName(s string, limit int) string {
+	switch {
+	case s == "":
+		return "is empty: it is required"
+	case len(s) > limit:
+		return fmt.Sprintf("%s is longer than %d bytes: use a shorter one", Shortened(s), limit)
+	}
+	return CheckText(s)
+}
+
+// CheckText checks whether Postgres' text can hold s. It returns the reason it is refused, or "".
+func CheckText(s string) string {
+	switch {
+	case strings.IndexByte(s, 0) >= 0:
+		return Shortened(s) + " holds a NUL character, which Postgres cannot store: remove it"
+	case !utf8.ValidString(s):
+		return Shortened(s) + " is not valid UTF-8: encode it as UTF-8"
+	}
+	return ""
+}

@@ -1,0 +1,69 @@
+package event
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/tidemark-go/tidemark/internal/fastjson"
+)
+
+// Decode decodes an event's payload. Copies of an event read from the journal share the result for
+// the last T requested, so several projections decode a type once. They must not change the value.
+// A payload that does not fit is a [*DecodeError]; one that cannot be read has the error of
+// [Event.Unreadable].
+func Decode[T any](e Event) (T, error) {
+	if err := e.Unreadable(); err != nil {
+		return *new(T), err
+	}
+	if v, ok := e.state.Decoded.Get().(*T); ok {
+		return *v, nil
+	}
+	v := new(T)
+	if len(e.Payload) > 0 {
+		var err error
+		if v, err = fastjson.New[T](e.Payload); err != nil {
+			return *v, &DecodeError{Type: e.Type, Err: err}
+		}
+	}
+	e.state.Decoded.Set(v)
+	return *v, nil
+}
+
+// DecodeError is returned by [Decode] for a payload that does not fit the requested type.
+type DecodeError struct {
+	Type string // the event's
+	Err  error  // of encoding/json; it may quote the payload
+}
+
+// Error names the type and the reason.
+func (e *DecodeError) Error() string { return fmt.Sprintf("decode payload of %s: %v", e.Type, e.Err) }
+
+// Unwrap returns Err.
+func (e *DecodeError) Unwrap() error { return e.Err }
+
+// Type is the name of an event type, with the Go type T of its payload. It makes events, decodes
+// them, and gives projector.On the payload's type:
+//
+//	const Wounded event.Type[Wound] = "hero_wounded"
+//
+// string(Wounded) is the name, as for a catalogue.
+type Type[T any] string
+
+// New returns an event of the type. The caller sets its other fields, such as tags. Append refuses
+// a payload that encoding/json cannot encode, with a journal.InvalidEventError.
+func (t Type[T]) New(payload T) Event {
+	e := Event{Type: string(t)}
+	var err error
+	if e.Payload, err = json.Marshal(payload); err != nil {
+		e.state.Refused = err
+	}
+	return e
+}
+
+// Decode is [Decode] for an event of the type. For an event of another type it returns a [*DecodeError].
+func (t Type[T]) Decode(e Event) (payload T, err error) {
+	if e.Type != string(t) {
+		return payload, &DecodeError{Type: e.Type, Err: fmt.Errorf("it is not an event of type %s", t)}
+	}
+	return Decode[T](e)
+}
