@@ -22,7 +22,7 @@ type database struct {
 
 func newDatabase(t *testing.T) *database {
 	t.Helper()
-	pool, err := pgxpool.New(t.Context(), pgtest.Empty(t))
+	pool, err := pgxpool.New(t.Context(), pgtest.UTF8(pgtest.Empty(t)))
 	if err != nil {
 		t.Fatal(err)
 	}
