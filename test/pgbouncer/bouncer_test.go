@@ -38,10 +38,28 @@ default_pool_size = %d
 max_client_conn = 200
 `
 
+// readableTexts gives a pool's database formats that pgx reads as text. PgBouncer refuses these
+// parameters, so an address cannot have them.
+const readableTexts = `DO $$ BEGIN
+	EXECUTE format('ALTER DATABASE %I SET IntervalStyle = postgres', current_database());
+	EXECUTE format('ALTER DATABASE %I SET bytea_output = hex', current_database());
+	EXECUTE format('ALTER DATABASE %I SET extra_float_digits = 1', current_database());
+END $$`
+
 // startBouncer starts a PgBouncer in front of the pool's database and returns its address. It stops
-// at the end of the test.
+// at the end of the test. Database and address have what the modes need that get results as text
+// (docs/guides/operations/pgbouncer.md).
 func startBouncer(t *testing.T, pool *pgxpool.Pool, execMode string) string {
 	t.Helper()
+	parameters := url.Values{"sslmode": {"disable"}, "default_query_exec_mode": {execMode}}
+	switch execMode {
+	case "simple_protocol":
+		parameters.Set("standard_conforming_strings", "on")
+		fallthrough
+	case "exec":
+		tally.Exec(t, pool, readableTexts)
+		parameters.Set("datestyle", "ISO")
+	}
 	program, err := exec.LookPath("pgbouncer")
 	if err != nil {
 		program = "/usr/sbin/pgbouncer" // Debian's path, which is often not in PATH
@@ -76,7 +94,7 @@ func startBouncer(t *testing.T, pool *pgxpool.Pool, execMode string) string {
 	address := url.URL{
 		Scheme: "postgres", User: url.User("anybody"), Host: net.JoinHostPort("127.0.0.1", strconv.Itoa(port)),
 		Path:     "/bounced",
-		RawQuery: url.Values{"sslmode": {"disable"}, "default_query_exec_mode": {execMode}}.Encode(),
+		RawQuery: parameters.Encode(),
 	}
 	tally.Eventually(t, "PgBouncer answers", func(ctx context.Context) (bool, error) {
 		conn, err := pgx.Connect(ctx, address.String())

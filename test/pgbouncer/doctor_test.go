@@ -22,8 +22,9 @@ func TestTheDoctorSeesPgBouncerAndWhatDoesNotGetThrough(t *testing.T) {
 	} {
 		t.Run("with_"+execMode, func(t *testing.T) {
 			t.Parallel()
-			findings, err := doctor.Run(t.Context(), tally.Pool(t, startBouncer(t, pgtest.New(t), execMode), "doctor", 4),
-				doctor.Options{})
+			// Programs ask for this setting.
+			address := pgtest.With(startBouncer(t, pgtest.New(t), execMode), "standard_conforming_strings", "on")
+			findings, err := doctor.Run(t.Context(), tally.Pool(t, address, "doctor", 4), doctor.Options{})
 			if err != nil {
 				t.Fatal(err)
 			}

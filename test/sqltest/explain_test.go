@@ -10,6 +10,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
 // node is the part of a plan that the tests read.
@@ -66,7 +68,7 @@ type session struct {
 
 func open(t *testing.T, url string) *session {
 	t.Helper()
-	cfg, err := pgx.ParseConfig(url)
+	cfg, err := pgx.ParseConfig(pgtest.UTF8(url))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -29,7 +29,6 @@ pkg/projector
 test/crash
 test/failover
 test/matrix
-test/pgbouncer
 test/roles
 test/sqltest
 `
