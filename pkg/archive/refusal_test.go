@@ -81,12 +81,19 @@ func TestCampaignsThatAreStillReadAreLeftWithTheReason(t *testing.T) {
 				'audit_only', NULL, NULL, NULL, NULL, (SELECT jsonb_object_agg(n, '1e131071'::jsonb) FROM generate_series(1, 8200) n),
 				NULL, 100, now(), now()`, "Postgres cannot print an event of it",
 		},
-		"many events": {
+		"more bytes than one may have": {
 			`INSERT INTO tidemark.journal (campaign_id, seq, position, event_id, event_type, event_version, intent,
 				aggregate_type, aggregate_id, actor, tags, payload, metadata, payload_bytes, occurred_at, recorded_at)
 			SELECT 'oak', n, nextval('tidemark.journal_position'), gen_random_uuid(), 'campaign_closed', 1,
 				'audit_only', NULL, NULL, NULL, NULL, '{}', NULL, 1000, now(), now() FROM generate_series(4, 70000) n`,
 			"it has 70000 events with",
+		},
+		"more events than one may have": {
+			`INSERT INTO tidemark.journal (campaign_id, seq, position, event_id, event_type, event_version, intent,
+				aggregate_type, aggregate_id, actor, tags, payload, metadata, payload_bytes, occurred_at, recorded_at)
+			SELECT 'oak', n, nextval('tidemark.journal_position'), gen_random_uuid(), 'campaign_closed', 1,
+				'audit_only', NULL, NULL, NULL, NULL, '{}', NULL, 2, now(), now() FROM generate_series(4, 100001) n`,
+			"it has 100001 events with",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -1,11 +1,17 @@
 package archive
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"runtime"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
 func TestABucketIsReadInPartsThatAreComplete(t *testing.T) {
@@ -81,4 +87,57 @@ func TestTriesOnAFullDiskHoldNoMoreThanOneObjectBeyondTheBuffer(t *testing.T) {
 	if failed == 0 || s.bytes > bufferBytes+len(line) {
 		t.Errorf("%d of 20 tries failed, %d bytes are held", failed, s.bytes)
 	}
+}
+
+// TestTheTemporaryFileIsGoneOnceItIsUnused has a file without a name from the start, so that it ends with the process.
+func TestTheTemporaryFileIsGoneOnceItIsUnused(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	store, err := NewFolder(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = store.Close() })
+	if _, err := pool.Exec(t.Context(), `SELECT tidemark.append('oak', '[{"type": "opened"}, {"type": "closed"}]')`); err != nil {
+		t.Fatal(err)
+	}
+	done, err := Run(t.Context(), pool, store, Request{Campaigns: []string{"oak"}, By: "anna", Reason: "a test"})
+	if err != nil || done.Campaigns != 1 {
+		t.Fatal(done, err)
+	}
+	r := NewReader(store, 0)
+	read := func() *os.File {
+		t.Helper()
+		n := 0
+		for _, err := range journal.ReadAll(t.Context(), r.Reading(pool), 0) {
+			if n++; err != nil {
+				t.Fatal(err)
+			}
+		}
+		if n != 2 {
+			t.Errorf("%d events, want 2", n)
+		}
+		return r.spool.file
+	}
+	file := read()
+	if _, err := os.Stat(file.Name()); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the file has a name while it is used: %v", err)
+	}
+	if !r.spool.unused.Reset(0) { // as if its time were over
+		t.Error("no timer runs")
+	}
+	for deadline := time.Now().Add(time.Minute); ; {
+		if _, err := file.Stat(); errors.Is(err, os.ErrClosed) {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("the file is open still")
+		}
+		runtime.Gosched()
+	}
+	if again := read(); again == file {
+		t.Error("it reads from a file that is gone")
+	}
+	r.spool.unused.Stop()
+	r.dropSpool()
 }

@@ -113,3 +113,42 @@ func TestAppendersAskAndWorkersBringBackOnceTheyMay(t *testing.T) {
 	_, err = appender.Exec(t.Context(), add)
 	must(t, err)
 }
+
+// TestWorkersArchiveByPolicyOnceTheyMay grants what docs/guides/archive.md names. The script takes it back.
+func TestWorkersArchiveByPolicyOnceTheyMay(t *testing.T) {
+	t.Parallel()
+	in := install(t, true)
+	worker := in.as(t, "worker")
+	store, err := archive.NewFolder(t.TempDir())
+	must(t, err)
+	t.Cleanup(func() { _ = store.Close() })
+	r := &retention.Runner{
+		Pool: worker, Store: store, Owner: "w", Logger: slog.New(slog.DiscardHandler), Policies: []retention.Policy{{
+			Name: "shut", ClosedFor: time.Microsecond, Types: []string{"closed"}, Every: time.Hour, Rate: 1000,
+		}},
+	}
+	run := func(when, campaign string, may bool) {
+		t.Helper()
+		_, err := in.admin.Exec(t.Context(), `SELECT tidemark.append($1, '[{"type": "opened"}, {"type": "closed"}]')`, campaign)
+		must(t, err)
+		_, err = in.admin.Exec(t.Context(), `UPDATE tidemark.retention SET began_at = began_at - interval '1 hour'`)
+		must(t, err)
+		must(t, r.Step(t.Context()))
+		known, err := retention.List(t.Context(), in.admin, "", 10)
+		if must(t, err); len(known) != 1 {
+			t.Fatalf("%s: policies %+v", when, known)
+		}
+		denied := strings.Contains(known[0].Error, "permission denied for function archive")
+		if denied == may || may && (known[0].Error != "" || known[0].Campaigns == 0) {
+			t.Errorf("%s: the policy's run is %+v", when, known[0])
+		}
+	}
+	grant := `GRANT EXECUTE ON FUNCTION tidemark.archive, tidemark.archive_lines, tidemark.not_archivable TO ` +
+		in.prefix + `_worker`
+	run("without the grant", "oak", false)
+	_, err = in.admin.Exec(t.Context(), grant)
+	must(t, err)
+	run("with it", "ash", true)
+	in.apply(t)
+	run("after the script ran again", "elm", false)
+}
