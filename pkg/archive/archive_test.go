@@ -118,7 +118,7 @@ func TestArchivedEventsComeBackBitEqual(t *testing.T) {
 			CASE n % 2 WHEN 0 THEN 'kind' END, CASE n % 2 WHEN 1 THEN '' END, CASE n WHEN 4 THEN E'a\tb\nc"\\' END,
 			CASE n WHEN 3 THEN ARRAY['x', 'y=1', E'\n', ''] END,
 			(ARRAY['{}', '{"n": 1e400, "m": 0.10, "k": -0, "big": 12345678901234567890.123456789000}',
-				'{"a": null, "b": [null, {}, []], "": "\u00e9\ud83c\udf33\n"}'])[1 + n % 3]::jsonb,
+				E'{"a": null, "b": [null, {}, []], "": "\\u00e9\\ud83c\\udf33\\n"}'])[1 + n % 3]::jsonb,
 			CASE n % 3 WHEN 0 THEN '{"traceparent": "00", "x": null}'::jsonb WHEN 1 THEN '{}' END, n * 7,
 			(ARRAY['0044-03-15 12:00:00.000001 BC', '-infinity', 'infinity', '2024-02-29 23:59:59.999999+05:30'])[1 + n % 4]::timestamptz,
 			'2024-01-01 00:00:00.000001'::timestamptz + n * interval '1 microsecond'

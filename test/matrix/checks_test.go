@@ -267,7 +267,9 @@ func (w *world) scan(cells []cell) {
 // dump is a dump of the database.
 func (w *world) dump() string {
 	w.t.Helper()
-	out, err := exec.CommandContext(w.t.Context(), w.program("pg_dump"), "--dbname", w.Config().ConnString()).Output()
+	// Without --encoding pg_dump converts text to the database's client_encoding.
+	out, err := exec.CommandContext(w.t.Context(), w.program("pg_dump"), "--encoding", "UTF8", "--dbname",
+		w.Config().ConnString()).Output()
 	w.must(err)
 	return string(out)
 }

@@ -17,20 +17,11 @@ const defaultsEnv = "TIDEMARK_TEST_DEFAULTS"
 const exempt = `
 adapters/lake
 adapters/s3
-internal/app
-internal/demo
 internal/docstest
 internal/surface/command
 internal/surface/pages
-internal/surface/web
-pkg/archive
-pkg/erasure
 pkg/projector
-test/crash
 test/failover
-test/matrix
-test/roles
-test/sqltest
 `
 
 // hostile are settings with which SQL reads and writes text in other formats than on most servers. A
