@@ -131,7 +131,7 @@ func TestTheFirstSubjectThatSaysWhoNamesThePerson(t *testing.T) {
 		for _, eventType := range []string{"booked", "boarded"} {
 			want := map[bool]string{true: want}[eventType == "booked"] // an array names nobody
 			err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-				_, err := journal.New(catalogue).Append(t.Context(), tx, "c", journal.Any, journal.Event{
+				_, err := journal.New(catalogue).Append(t.Context(), tx, "c", journal.Any, event.Event{
 					Type: eventType, Payload: []byte(payload),
 				})
 				return err
