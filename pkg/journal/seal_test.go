@@ -418,6 +418,21 @@ func TestPlantedKeysDoNotHideThatTheWrappingKeyIsRight(t *testing.T) {
 	}
 }
 
+// TestAnotherWrappingKeyOfTheSameNameIsNotTheFaultOfAKey reads with one that opens none of several keys.
+func TestAnotherWrappingKeyOfTheSameNameIsNotTheFaultOfAKey(t *testing.T) {
+	t.Parallel()
+	v := newVault(t)
+	v.append("shop", ordered("ann", 1), ordered("bob", 1), ordered("eve", 1))
+	wrong := v.with(wrongWrappingKey)
+	for seq := range int64(3) {
+		_, err := journal.Get(t.Context(), wrong.sealer.Reading(v.Pool), "shop", seq+1)
+		if !errors.Is(err, journal.ErrWrappingKey) || errors.Is(err, journal.ErrBrokenKey) ||
+			!strings.Contains(err.Error(), "nor does any other") {
+			t.Errorf("event %d: %v", seq+1, err)
+		}
+	}
+}
+
 func TestASealedFieldThatWasMovedOrChangedIsRefused(t *testing.T) {
 	t.Parallel()
 	v := newVault(t)
