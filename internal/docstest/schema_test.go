@@ -36,7 +36,10 @@ const schemaPage = "docs/reference/schema.md"
 func TestSchema(t *testing.T) {
 	t.Parallel()
 	address := pgtest.URL(t)
-	for name, value := range map[string]string{"intervalstyle": "postgres", "datestyle": "ISO", "bytea_output": "hex"} {
+	for name, value := range map[string]string{
+		"intervalstyle": "postgres", "datestyle": "ISO", "timezone": "UTC", "bytea_output": "hex",
+		"extra_float_digits": "1", "standard_conforming_strings": "on",
+	} {
 		address = pgtest.With(address, name, value)
 	}
 	rows, err := tally.Pool(t, address, "test", 1).Query(t.Context(), querySchema)

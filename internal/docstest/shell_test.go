@@ -106,7 +106,11 @@ func checkProgram(t *testing.T, programs map[string]string, pkg string, args []s
 	// The test's database stands for the private Postgres.
 	args = slices.DeleteFunc(slices.Clone(args), func(arg string) bool { return arg == "--dev" })
 	cmd := exec.CommandContext(t.Context(), programs[pkg], args...)
-	cmd.Env = append(os.Environ(), "TIDEMARK_DATABASE_URL="+pgtest.URL(t))
+	url := pgtest.URL(t)
+	if strings.HasPrefix(pkg, "./examples/") { // programs of users, whose own pools must have UTF8
+		url = pgtest.UTF8(url)
+	}
+	cmd.Env = append(os.Environ(), "TIDEMARK_DATABASE_URL="+url)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return err.Error() + "\n" + string(out)
 	}

@@ -118,7 +118,9 @@ func (o *output) String() string {
 }
 
 func newReader(t *testing.T) *reader {
-	r := &reader{T: t, dir: filepath.Join(t.TempDir(), "shop"), url: pgtest.URL(t), programs: map[string]*started{}}
+	// The tutorial's own program appends, so its database's text is UTF8.
+	url := pgtest.UTF8(pgtest.URL(t))
+	r := &reader{T: t, dir: filepath.Join(t.TempDir(), "shop"), url: url, programs: map[string]*started{}}
 	checkout, err := filepath.Abs(root)
 	if err != nil {
 		t.Fatal(err)

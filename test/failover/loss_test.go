@@ -240,7 +240,7 @@ func dump(t *testing.T) *loss {
 	return &loss{url: d.URL(), forget: func(t *testing.T) {
 		t.Helper()
 		file := filepath.Join(d.aside, "dump")
-		d.run(t, filepath.Join(d.bin, "pg_dump"), "-Fc", "-f", file, d.URL())
+		d.run(t, filepath.Join(d.bin, "pg_dump"), "-Fc", "--encoding", "UTF8", "-f", file, d.URL())
 		tally.Exec(t, d.admin, `CREATE DATABASE aside TEMPLATE template0`)
 		d.run(t, filepath.Join(d.bin, "pg_restore"), "--exit-on-error", "-d",
 			strings.Replace(d.URL(), "/"+devpg.Database, "/aside", 1), file)

@@ -5,21 +5,22 @@ const (
 	// the readers.
 	queryUnopened = `SELECT k.id, sum(k.failed)::bigint, sum(k.parked)::bigint, sum(k.held)::bigint
 		FROM (
-			SELECT substring(d.error_message FROM '` + named + `') AS id, 1 AS failed, 0 AS parked, 0 AS held
+			SELECT substring(d.error_message FROM E'` + named + `') AS id, 1 AS failed, 0 AS parked, 0 AS held
 			FROM (SELECT d.error_code, d.error_message FROM tidemark.deferred d WHERE d.status IN ('failed', 'dead')
 				LIMIT 10000) d
 			WHERE d.error_code IN ('key', 'wrapping_key')
 			UNION ALL
-			SELECT substring(p.error_message FROM '` + named + `'), 0, 1, 0
+			SELECT substring(p.error_message FROM E'` + named + `'), 0, 1, 0
 			FROM (SELECT p.error_message FROM tidemark.parked p LIMIT 10000) p
 			UNION ALL
-			SELECT substring(r.last_error FROM '` + named + `'), 0, 0, 1 FROM tidemark.readers r
+			SELECT substring(r.last_error FROM E'` + named + `'), 0, 0, 1 FROM tidemark.readers r
 			WHERE r.failing_since IS NOT NULL
 		) k WHERE k.id IS NOT NULL
 		GROUP BY k.id ORDER BY sum(k.failed + k.parked + k.held) DESC, k.id LIMIT $1`
 
-	// named finds a key's id in the errors of journal.Sealer.
-	named = `\mkey ([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}) (?:does not open|cannot be opened|is wrapped by)`
+	// named finds a key's id in the errors of journal.Sealer. It is for a literal with E, which does not depend
+	// on standard_conforming_strings.
+	named = `\\mkey ([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}) (?:does not open|cannot be opened|is wrapped by)`
 
 	// queryFind reads a key by its id, and looks for it in the newest events, by the index on position, and in
 	// the first 10,000 failures and parked events.

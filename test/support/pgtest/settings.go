@@ -15,13 +15,7 @@ const defaultsEnv = "TIDEMARK_TEST_DEFAULTS"
 
 // exempt lists packages whose tests have not all been seen green with the hostile settings.
 const exempt = `
-adapters/lake
-adapters/s3
-internal/docstest
-internal/surface/command
-internal/surface/pages
 pkg/projector
-test/failover
 `
 
 // hostile are settings with which SQL reads and writes text in other formats than on most servers. A
