@@ -859,14 +859,19 @@ BEGIN
     PERFORM tidemark.hold_erasure(p_erasure, p_generation);
     SELECT max(l.id) INTO last
     FROM (SELECT l.id FROM tidemark.failure_log l WHERE l.id > p_after ORDER BY l.id LIMIT p_most) l;
+    WITH told AS MATERIALIZED ( -- the log has a key many times
+        SELECT k.key
+        FROM (SELECT DISTINCT l.campaign_id AS key FROM tidemark.failure_log l WHERE l.id > p_after AND l.id <= last) k
+        WHERE EXISTS (SELECT FROM tidemark.erased_hashes(derived, ARRAY[k.key]) h
+            JOIN tidemark.erased_values v ON v.erasure = p_erasure AND v.hash = h.hash)
+    )
     UPDATE tidemark.failure_log l SET campaign_id = 'erased', error_stack = NULL, fingerprint = NULL,
         error_message = CASE WHEN l.error_message IS NOT NULL THEN 'erased' END
     FROM tidemark.projections p
     WHERE l.id > p_after AND l.id <= last AND p.scope = 'journal' AND split_part(l.projection, '~', 1) = p.name
         AND l.campaign_id <> 'erased' AND (l.campaign_id = ANY (p_subjects)
             OR EXISTS (SELECT FROM tidemark.erased_events e WHERE e.erasure = p_erasure AND e.position = l.seq)
-            OR EXISTS (SELECT FROM tidemark.erased_hashes(derived, ARRAY[l.campaign_id]) h
-                JOIN tidemark.erased_values v ON v.erasure = p_erasure AND v.hash = h.hash));
+            OR l.campaign_id IN (SELECT t.key FROM told t));
     GET DIAGNOSTICS n = ROW_COUNT;
     PERFORM tidemark.count_erased(p_erasure, jsonb_build_object('failure_log', n));
     RETURN last;
@@ -891,11 +896,17 @@ BEGIN
     PERFORM tidemark.hold_erasure(p_erasure, p_generation);
     SELECT max(x.id) INTO last
     FROM (SELECT x.id FROM tidemark.operations x WHERE x.id > p_after ORDER BY x.id LIMIT p_most) x;
+    WITH told AS MATERIALIZED (
+        SELECT k.key
+        FROM (SELECT DISTINCT i.campaign_id AS key FROM tidemark.operation_items i
+            WHERE i.operation_id > p_after AND i.operation_id <= last) k
+        WHERE EXISTS (SELECT FROM tidemark.erased_hashes(derived, ARRAY[k.key]) h
+            JOIN tidemark.erased_values v ON v.erasure = p_erasure AND v.hash = h.hash)
+    )
     UPDATE tidemark.operation_items i SET campaign_id = 'erased',
         detail = CASE WHEN i.detail IS NOT NULL THEN 'erased' END
     WHERE i.operation_id > p_after AND i.operation_id <= last AND i.campaign_id <> 'erased'
-        AND (i.campaign_id = ANY (p_subjects) OR EXISTS (SELECT FROM tidemark.erased_hashes(derived, ARRAY[i.campaign_id]) h
-            JOIN tidemark.erased_values v ON v.erasure = p_erasure AND v.hash = h.hash));
+        AND (i.campaign_id = ANY (p_subjects) OR i.campaign_id IN (SELECT t.key FROM told t));
     GET DIAGNOSTICS n = ROW_COUNT;
     PERFORM tidemark.count_erased(p_erasure, jsonb_build_object('operation_items', n));
     n := 0;
