@@ -111,7 +111,7 @@ func projections() []projector.Projection {
 
 func projectorOf(pool *pgxpool.Pool, catalogue *journal.Catalogue) (*projector.Projector, error) {
 	return projector.New(projector.Config{
-		Pool: pool, Projections: projections(), Catalogue: catalogue, NoListen: true, PollInterval: 20 * time.Millisecond,
+		Pool: pool, Projections: projections(), Catalogue: catalogue, NoListen: true, PollInterval: 60 * time.Millisecond,
 		OnFailure: projector.Policy{Base: time.Hour, Max: time.Hour}, LeaseTTL: time.Second,
 	})
 }

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
 // TestErasuresUnderKillsLeaveNothing erases a tenth of all customers, while orders come in. Worker and
@@ -36,7 +38,7 @@ func TestErasuresUnderKillsLeaveNothing(t *testing.T) {
 			s.order(fmt.Sprint("shop", orders%60), name(erased+orders%(customers-erased)), 10)
 		}
 	})
-	words := []string{"erase", url}
+	words := []string{"erase", pgtest.With(url, "application_name", "operator")}
 	for i := range erased {
 		words = append(words, planted(name(i)))
 	}
@@ -56,6 +58,10 @@ func TestErasuresUnderKillsLeaveNothing(t *testing.T) {
 			}
 			done = <-ended == nil // it was quicker
 			kills++
+			s.within("the server has noticed the kill", func() bool { // until then a statement may hold the erasure
+				return s.value(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()
+					AND application_name = 'operator'`) == "0"
+			})
 			s.expire()
 		}
 		_ = worker.Process.Kill()
