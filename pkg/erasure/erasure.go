@@ -12,7 +12,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
-	"github.com/tidemark-go/tidemark/internal/projector/registry"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/rows"
@@ -59,8 +58,11 @@ type Request struct {
 	By, Reason string // required by [Erase]
 }
 
-// DB is a pool, or a transaction's beginner.
-type DB = registry.Beginner
+// DB begins transactions: a *pgxpool.Pool or a *pgx.Conn.
+type DB interface {
+	event.Querier
+	Begin(ctx context.Context) (pgx.Tx, error)
+}
 
 // Certificate says what an erasure has done, with what interrupted calls of the same request did. Keep it:
 // [Verify] needs its key.

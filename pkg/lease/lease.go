@@ -8,19 +8,36 @@ package lease
 
 import (
 	"context"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/internal/store/lease"
 )
 
-// Worker is a worker's record, updated about once a second: Owner, ConsumerGroup, Host, PID,
-// StartedAt, SeenAt, CampaignsHeld, EventsApplied, DrainedBy, and in Knows the versions of the
-// projections it has code for. A worker not seen for a few seconds is gone or cut off.
-type Worker = lease.Worker
+// Worker is a worker's record, updated about once a second.
+type Worker struct {
+	Owner         string
+	ConsumerGroup string
+	Host          string
+	PID           int
+	StartedAt     time.Time
+	SeenAt        time.Time // a worker not seen for a few seconds has stopped or is cut off
+	CampaignsHeld int
+	EventsApplied int64            // since it started
+	DrainedBy     string           // the operator who drained it; empty: not drained
+	Knows         map[string][]int // versions of projections that its program has, by name
+}
 
 // Workers lists the workers of all groups that have a record, oldest first.
-func Workers(ctx context.Context, db *pgxpool.Pool) ([]Worker, error) { return lease.Workers(ctx, db) }
+func Workers(ctx context.Context, db *pgxpool.Pool) ([]Worker, error) {
+	found, err := lease.Workers(ctx, db)
+	workers := make([]Worker, len(found))
+	for i := range found {
+		workers[i] = Worker(found[i])
+	}
+	return workers, err
+}
 
 // Drain tells a worker to finish its campaigns and claim no more, until [Undrain] or its end. It
 // notices within about a second. by names the operator and must not be empty. Drain returns false

@@ -7,6 +7,7 @@ package outbox
 
 import (
 	"context"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -14,9 +15,16 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
-// Behind is the backlog of a Group or of one Projection of it: the number of Events and Campaigns,
-// and the Age of the oldest event. If there is too much to count, the figures are Estimated.
-type Behind = outbox.Behind
+// Behind is the backlog of a consumer group or of one projection of it.
+type Behind struct {
+	Group      string
+	Projection string        // empty: the group as a whole, by its checkpoints
+	Events     int64         // appended and not applied
+	Campaigns  int64         // with such events
+	Age        time.Duration // since the oldest of them was appended, by the database's clock; 0 if there is none
+	// too much to count: Events and Campaigns are approximate, and Age is the oldest of the rows read
+	Estimated bool
+}
 
 // Lag returns the backlog of each consumer group followed by that of its projections. A projection
 // is behind its group in campaigns where it failed or is catching up. Events that it does not want do
@@ -24,7 +32,14 @@ type Behind = outbox.Behind
 //
 // Up to 10,000 work items of a group are counted, and 10,000 deferred pairs. Beyond that it samples
 // some pages of their tables.
-func Lag(ctx context.Context, db event.Querier) ([]Behind, error) { return outbox.Lag(ctx, db) }
+func Lag(ctx context.Context, db event.Querier) ([]Behind, error) {
+	found, err := outbox.Lag(ctx, db)
+	behind := make([]Behind, len(found))
+	for i := range found {
+		behind[i] = Behind(found[i])
+	}
+	return behind, err
+}
 
 // Errors of [Unregister].
 var (
