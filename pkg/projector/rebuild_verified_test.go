@@ -12,15 +12,16 @@ import (
 )
 
 // TestASampleIsVerifiedBeforeTheExchange writes rows with columns that differ at each write. The
-// database knows this of two columns by their defaults, and not of the third.
+// database knows this of two columns by their defaults, and not of the third: its default is a
+// constant.
 func TestASampleIsVerifiedBeforeTheExchange(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
 	var written atomic.Int64
 	version := func(version int) projector.Projection {
 		h := projector.NewHandlers(projector.Spec{Name: "counters", Version: version, Tables: `CREATE TABLE counters
-			(campaign_id text, seq bigint, nth bigint, at timestamptz DEFAULT clock_timestamp(),
-			id uuid DEFAULT gen_random_uuid())`})
+			(campaign_id text, seq bigint, nth bigint DEFAULT extract(year FROM timestamp '2020-01-01'),
+			at timestamptz DEFAULT clock_timestamp(), id uuid DEFAULT gen_random_uuid())`})
 		projector.On(h, "moved", func(_ context.Context, g *projector.Group, e event.Event, _ moved) error {
 			g.Queue(`INSERT INTO counters VALUES ($1, $2, $3)`, e.CampaignID, e.Seq, written.Add(1))
 			return nil

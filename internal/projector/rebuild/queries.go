@@ -123,7 +123,7 @@ const (
 			JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 		JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum = d.adnum
 		WHERE n.nspname = $1 AND pg_catalog.pg_get_expr(d.adbin,
-			d.adrelid) ~* '(now\(\)|timestamp\(\)|current_(timestamp|date|time)|localtime|random|uuid_generate)'`
+			d.adrelid) ~* '(now[(][)]|timestamp[(][)]|current_(timestamp|date|time)|localtime|random|uuid_generate)'`
 
 	// queryProgress sums up what is left of each rebuild. It counts up to 10,000 deferred
 	// campaigns, and probes the lease of each; if there are more, these stand for the rest.
