@@ -96,13 +96,22 @@ func execModes() []pgx.QueryExecMode {
 func inMode(t *testing.T, pool *pgxpool.Pool, mode pgx.QueryExecMode) *pgxpool.Pool {
 	t.Helper()
 	config := pool.Config()
-	config.ConnConfig.DefaultQueryExecMode = cmp.Or(mode, pgx.QueryExecModeCacheStatement)
+	setMode(config, cmp.Or(mode, pgx.QueryExecModeCacheStatement))
 	in, err := pgxpool.NewWithConfig(t.Context(), config)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(in.Close)
 	return in
+}
+
+// setMode sets a mode, and the formats of the modes that get results as text (docs/guides/append.md).
+func setMode(config *pgxpool.Config, mode pgx.QueryExecMode) {
+	config.ConnConfig.DefaultQueryExecMode = mode
+	if mode == pgx.QueryExecModeExec || mode == pgx.QueryExecModeSimpleProtocol {
+		params := config.ConnConfig.RuntimeParams
+		params["datestyle"], params["intervalstyle"], params["standard_conforming_strings"] = "ISO", "postgres", "on"
+	}
 }
 
 func drain(t *testing.T, p *projector.Projector) {

@@ -188,7 +188,7 @@ func TestASlowErrorHoldsUpNoOtherProjection(t *testing.T) {
 						RAISE EXCEPTION 'no answer' USING ERRCODE = '08001';
 					END IF; END $$`)
 			config := pool.Config()
-			config.ConnConfig.DefaultQueryExecMode = mode
+			setMode(config, mode)
 			workers, err := pgxpool.NewWithConfig(t.Context(), config)
 			if err != nil {
 				t.Fatal(err)

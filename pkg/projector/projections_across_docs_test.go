@@ -83,7 +83,8 @@ func TestTheProjectionsAcrossCampaignsOfThePageWork(t *testing.T) {
 	}
 	drain(t, p)
 	expectText(t, pool, "days", "2026-05-04 3, 2026-05-05 3",
-		`SELECT string_agg(concat(day, ' ', started), ', ' ORDER BY day) FROM tidemark_views.session_days`)
+		`SELECT string_agg(concat(to_char(day, 'YYYY-MM-DD'), ' ', started), ', ' ORDER BY day)
+			FROM tidemark_views.session_days`)
 	expectText(t, pool, "totals", "ann 8, bob 4",
 		`SELECT string_agg(concat(host, ' ', players), ', ' ORDER BY host) FROM tidemark_views.totals`)
 	expectText(t, pool, "hosts", "ann 4 p3, bob 2 p5", `SELECT string_agg(concat_ws(' ', key, doc->>'started',
