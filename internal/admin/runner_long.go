@@ -14,7 +14,6 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
 	"github.com/tidemark-go/tidemark/internal/slice"
 	"github.com/tidemark-go/tidemark/internal/store/lease"
-	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
@@ -231,12 +230,13 @@ func (r *Runner) republish(ctx context.Context, o Operation, p *progress) error 
 	if !here {
 		return errPermanent{fmt.Errorf("topic %q: %w", q.Topic, ErrNotHere)}
 	}
+	replay.By, replay.Reason = o.By, o.signed()
 	replay.From, replay.Catalogue = before.Through+1, r.cfg.Catalogue
 	if q.Until != 0 && replay.From > q.Until {
 		return nil
 	}
 	replay.Progress = func(seq, n int64) { p.set(sent{seq, before.Sent + n}, 0, before.Sent+n, 0, 0) }
-	result, err := publisher.Replay(ctx, r.cfg.Pool, replay, publications.Act{By: o.By, Reason: o.signed()})
+	result, err := publisher.Replay(ctx, r.cfg.Pool, replay)
 	if result.Through >= replay.From {
 		p.set(sent{result.Through, before.Sent + result.Sent}, 0, before.Sent+result.Sent, 0, 0)
 	}

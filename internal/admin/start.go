@@ -147,8 +147,8 @@ func (a *Acts) PreviewRepublication(ctx context.Context, r Request, p Republicat
 	if err != nil || !here {
 		return found, err
 	}
-	replay.Catalogue, replay.DryRun = a.cfg.Catalogue, true
-	counted, err := publisher.Replay(ctx, a.cfg.Pool, replay, r.Published())
+	replay.Catalogue, replay.DryRun, replay.By = a.cfg.Catalogue, true, r.Published().By
+	counted, err := publisher.Replay(ctx, a.cfg.Pool, replay)
 	found.Events, found.Through = &counted.Sent, counted.Through
 	return found, err
 }

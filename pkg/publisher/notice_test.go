@@ -137,9 +137,9 @@ func TestANoticeGoesWhereTheErasedEventsWent(t *testing.T) {
 			return nil
 		}}}
 		r := publisher.ReplayRequest{
-			Topic: publisher.Topic{Name: name, Filter: filter}, To: to, CampaignID: "shop", From: 3, Catalogue: catalogue,
+			Topic: publisher.Topic{Name: name, Filter: filter}, To: to, CampaignID: "shop", From: 3, Catalogue: catalogue, By: "anna",
 		}
-		if _, err := publisher.Replay(t.Context(), pool, r, publications.Act{By: "anna", Reason: "a test"}); err != nil {
+		if _, err := publisher.Replay(t.Context(), pool, r); err != nil {
 			t.Error(err)
 		}
 		if fmt.Sprint(seqs) != fmt.Sprint(want) {

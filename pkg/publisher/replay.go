@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/tidemark-go/tidemark/internal/redact"
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
@@ -25,6 +27,15 @@ type ReplayRequest struct {
 	Attempts   int                // consecutive failures of the sink before it gives up; default 10
 	DryRun     bool               // only count
 	Progress   func(seq, sent int64)
+
+	By     string // who asked for it; required
+	Reason string // optional; the log of acts has both
+}
+
+// DB begins transactions: a *pgxpool.Pool or a *pgx.Conn.
+type DB interface {
+	event.Querier
+	Begin(ctx context.Context) (pgx.Tx, error)
 }
 
 // Replayed is the progress of a [Replay].
@@ -39,11 +50,11 @@ const replayAttempts = 10
 // sink. It does not use positions and runs beside the relays. An event may arrive more than once;
 // an event that the sink refuses ends it. It writes to tidemark.operator_log before its first event
 // and when it ends, even after an error.
-func Replay(ctx context.Context, db publications.DB, r ReplayRequest, act publications.Act) (Replayed, error) {
+func Replay(ctx context.Context, db DB, r ReplayRequest) (Replayed, error) {
 	done := Replayed{Through: r.From - 1}
 	to, err := r.To.withDefaults()
 	switch {
-	case act.By == "":
+	case r.By == "":
 		err = publications.ErrNoActor
 	case r.CampaignID == "":
 		err = errors.New("replay: the campaign is missing")
@@ -64,6 +75,7 @@ func Replay(ctx context.Context, db publications.DB, r ReplayRequest, act public
 		err = r.each(ctx, db, floor, &done, func([]Event) error { return nil })
 		return done, err
 	}
+	act := publications.Act{By: r.By, Reason: r.Reason}
 	key := publications.Key{Topic: r.Topic.Name, Publisher: to.Name}
 	detail := map[string]any{"from": r.From, "until": r.Until}
 	if err := publications.Note(ctx, db, act, publications.ActReplaying, key, r.CampaignID, r.From, detail); err != nil {

@@ -24,7 +24,7 @@ func replayTo(sink publisher.Sink) publisher.ReplayRequest {
 		Topic: publisher.Topic{Name: "all"}, To: publisher.Publisher{
 			Name: "out", Sink: sink, BatchSize: 4,
 			BackoffMax: time.Millisecond,
-		}, CampaignID: "a", From: 3, Until: 9,
+		}, CampaignID: "a", From: 3, Until: 9, By: "anna", Reason: "she said so",
 	}
 }
 
@@ -41,7 +41,7 @@ func TestAReplayGoesOnOverFailuresInOrderAndLosesNothing(t *testing.T) {
 			return nil, false
 		},
 	}
-	done, err := publisher.Replay(t.Context(), pool, replayTo(sink), anna())
+	done, err := publisher.Replay(t.Context(), pool, replayTo(sink))
 	if err != nil || done.Sent != 7 || done.Through != 9 {
 		t.Errorf("got %+v, %v", done, err)
 	}
@@ -71,7 +71,7 @@ func TestAReplayEndsAtAnEventThatIsRefusedAndSaysWhere(t *testing.T) {
 				}
 				return nil, false
 			}}
-			done, err := publisher.Replay(t.Context(), pool, replayTo(sink), anna())
+			done, err := publisher.Replay(t.Context(), pool, replayTo(sink))
 			if !errors.Is(err, errRefused) || !strings.Contains(err.Error(), "event 8 of campaign a") || done.Sent != 5 ||
 				done.Through != 7 {
 				t.Errorf("got %+v, %v", done, err)

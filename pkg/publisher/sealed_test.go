@@ -56,7 +56,7 @@ func TestAPublisherSendsSealedFieldsAsTheyAreUnlessItOpensThem(t *testing.T) {
 	for name, sink := range map[string]*memory.Sink{"closed": closed, "open": open} {
 		r := replayTo(sink)
 		r.Catalogue, r.From, r.Until, r.To.OpenSealed = catalogue, 1, 1, name == "open"
-		if _, err := publisher.Replay(t.Context(), pool, r, anna()); err != nil {
+		if _, err := publisher.Replay(t.Context(), pool, r); err != nil {
 			t.Fatal(err)
 		}
 		for _, r := range sink.Received() {

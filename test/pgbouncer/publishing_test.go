@@ -257,7 +257,8 @@ func (p *publishing) moves() {
 	p.eventuallyArrived(map[string]string{"well": "[1 2 3 4 5 4 5]"})
 	done, err := publisher.Replay(p.Context(), p.pool, publisher.ReplayRequest{
 		Topic: publisher.Topic{Name: "all"}, To: publisher.Publisher{Name: "out", Sink: &p.sink}, CampaignID: "well", From: 5,
-	}, p.by)
+		By: p.by.By, Reason: p.by.Reason,
+	})
 	if err != nil || done.Sent != 1 || p.arrived("well") != "[1 2 3 4 5 4 5 5]" {
 		p.Errorf("replayed %+v, %v, and what came is %s", done, err, p.arrived("well"))
 	}
