@@ -104,7 +104,7 @@ $$;
 CREATE FUNCTION tidemark.scheduled_with(p_campaign_id text, p_ids uuid[], p_but bigint,
     OUT id bigint, OUT due_at timestamptz, OUT events jsonb)
     LANGUAGE plpgsql STABLE
-    SET enable_seqscan = off SET enable_indexscan = off SET jit = off
+    SET enable_seqscan = off SET enable_indexscan = off SET enable_bitmapscan = on SET jit = off
     SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_column

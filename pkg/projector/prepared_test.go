@@ -122,6 +122,13 @@ func TestNewConnectionsCauseNoErrors(t *testing.T) {
 			// Databases of tests have the live tables in their search_path. Those of users do not.
 			address := pgtest.With(pgtest.URL(t), "search_path", session.SearchPath)
 			address = pgtest.With(address, "default_query_exec_mode", mode)
+			if mode == "exec" || mode == "simple_protocol" { // the formats of modes that get results as text
+				for setting, value := range map[string]string{
+					"datestyle": "ISO", "intervalstyle": "postgres", "standard_conforming_strings": "on",
+				} {
+					address = pgtest.With(address, setting, value)
+				}
+			}
 			writer := tally.Pool(t, address, "writer", 1)
 			round := 0
 			apply := func(what string, version int) {

@@ -3,25 +3,18 @@ package pgtest
 import (
 	"context"
 	"os"
-	"runtime/debug"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
 )
 
-// defaultsEnv leaves databases with the server's own settings if it is 1. If it is 0, exempt packages
-// get the hostile ones too.
+// defaultsEnv leaves databases with the server's own settings if it is 1.
 const defaultsEnv = "TIDEMARK_TEST_DEFAULTS"
-
-// exempt lists packages whose tests have not all been seen green with the hostile settings.
-const exempt = `
-pkg/projector
-`
 
 // hostile are settings with which SQL reads and writes text in other formats than on most servers. A
 // test's database and its template have them, because a user's database may.
 func hostile() [][2]string {
-	if plain := os.Getenv(defaultsEnv); plain == "1" || plain != "0" && exempted() {
+	if os.Getenv(defaultsEnv) == "1" {
 		return nil
 	}
 	return [][2]string{
@@ -33,15 +26,6 @@ func hostile() [][2]string {
 		{"standard_conforming_strings", "off"},
 		{"extra_float_digits", "-15"},
 	}
-}
-
-func exempted() bool {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return false
-	}
-	_, name, _ := strings.Cut(strings.TrimSuffix(info.Path, ".test"), "/tidemark/")
-	return name != "" && strings.Contains(exempt, "\n"+name+"\n")
 }
 
 // set gives a database the hostile settings. A clone does not have those of its template.
