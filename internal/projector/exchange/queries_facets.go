@@ -27,7 +27,7 @@ const facets = `tables AS (
 		), rare (name, settings) AS (
 			SELECT 'column ' || c.name, pg_catalog.concat_ws(' ', CASE WHEN c.attstorage <> c.typstorage THEN c.attstorage END,
 				nullif(c.attcompression, ''), nullif(c.attstattarget, -1), (SELECT string_agg(o, ' ') FROM unnest(c.attoptions) o
-					WHERE o LIKE 'n\_distinct%'))
+					WHERE pg_catalog.starts_with(o, 'n_distinct')))
 			FROM columns c
 			UNION ALL
 			SELECT 'table ' || t.relname, pg_catalog.concat_ws(' ', CASE t.relpersistence WHEN 'u' THEN 'unlogged' END,
