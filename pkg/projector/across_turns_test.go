@@ -140,7 +140,7 @@ func TestAReplayedKeyTakesThePlaceFromItsWorkerForAMoment(t *testing.T) {
 	defer stop()
 	done, p := make(chan error, 1), b.runner(100)
 	go func() { done <- p.Run(ctx) }()
-	const replays, mostLooks = 40, 25
+	const replays, mostLooks = 40, 34
 	began := time.Now()
 	for i := range replays {
 		b.must(b.replay("b0", "p3"))
