@@ -110,12 +110,14 @@ func TestNotificationsThatComeTogetherMakeFewSteps(t *testing.T) {
 	<-l.steps
 	l.notify(t, 1000) // during a step
 	l.then <- result{}
-	for steps := 0; ; steps++ {
+	<-l.steps
+	l.then <- result{}
+	for steps := 1; ; steps++ {
 		select {
 		case <-l.steps:
 			l.then <- result{}
 		case <-time.After(100 * time.Millisecond):
-			if steps == 0 || steps > 5 {
+			if steps > 5 {
 				t.Errorf("1,000 notifications at once make %d steps", steps)
 			}
 			return

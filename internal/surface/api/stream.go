@@ -248,7 +248,8 @@ func (s *stream) catchUp(b *bytes.Buffer, head int64) error {
 	if err == nil && s.matching != nil {
 		s.pass(b, s.matching.After)
 	}
-	if err == nil && !more {
+	// It has read up to a floor that may be older than the tail's head.
+	if err == nil && !more && (s.matching == nil || s.matching.Floor >= head) {
 		s.joined, s.looked = true, head
 	}
 	return err

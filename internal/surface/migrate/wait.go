@@ -38,19 +38,22 @@ func newWait(opts *options) *cobra.Command {
 func wait(ctx context.Context, url string, timeout time.Duration) error {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
-	last := errNoAnswer
+	missing, last := errNoAnswer, error(nil) // the last look may be cut off, or meet a server that is away
 	for {
 		err := check(ctx, url)
-		if version, ok := errors.AsType[*migrations.VersionError](err); err == nil || ok && version.Newer() {
+		version, known := errors.AsType[*migrations.VersionError](err)
+		switch {
+		case err == nil || known && version.Newer():
 			return nil
-		}
-		if ctx.Err() == nil {
+		case known:
+			missing, last = err, nil
+		default:
 			last = err
 		}
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return fmt.Errorf("waited %v: %w", timeout, errors.Join(last, context.Cause(ctx)))
+			return fmt.Errorf("waited %v: %w", timeout, errors.Join(missing, last, context.Cause(ctx)))
 		}
 	}
 }
