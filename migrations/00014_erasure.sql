@@ -861,7 +861,10 @@ BEGIN
     FROM (SELECT l.id FROM tidemark.failure_log l WHERE l.id > p_after ORDER BY l.id LIMIT p_most) l;
     WITH told AS MATERIALIZED ( -- the log has a key many times
         SELECT k.key
-        FROM (SELECT DISTINCT l.campaign_id AS key FROM tidemark.failure_log l WHERE l.id > p_after AND l.id <= last) k
+        FROM (SELECT DISTINCT l.campaign_id AS key
+            FROM tidemark.failure_log l JOIN tidemark.projections p
+                ON p.scope = 'journal' AND split_part(l.projection, '~', 1) = p.name
+            WHERE l.id > p_after AND l.id <= last AND l.campaign_id <> 'erased') k
         WHERE EXISTS (SELECT FROM tidemark.erased_hashes(derived, ARRAY[k.key]) h
             JOIN tidemark.erased_values v ON v.erasure = p_erasure AND v.hash = h.hash)
     )

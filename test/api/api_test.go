@@ -64,6 +64,23 @@ func TestEveryExportedNameOfTheLibraryIsListed(t *testing.T) {
 func exported(t *testing.T) []string {
 	t.Helper()
 	var names []string
+	public(t, func(within string, file *ast.File) {
+		for _, decl := range file.Decls {
+			for _, name := range declared(decl) {
+				names = append(names, within+"."+name)
+			}
+		}
+	})
+	slices.Sort(names)
+	if names = slices.Compact(names); len(names) < 100 {
+		t.Fatalf("found %d names, there are more: %q", len(names), names)
+	}
+	return names
+}
+
+// public visits the files of the packages that users can import, with the package's path in pkg/.
+func public(t *testing.T, visit func(within string, file *ast.File)) {
+	t.Helper()
 	err := filepath.WalkDir(library, func(path string, entry fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
@@ -78,21 +95,12 @@ func exported(t *testing.T) []string {
 			return err
 		}
 		within, err := filepath.Rel(library, filepath.Dir(path))
-		for _, decl := range file.Decls {
-			for _, name := range declared(decl) {
-				names = append(names, filepath.ToSlash(within)+"."+name)
-			}
-		}
+		visit(filepath.ToSlash(within), file)
 		return err
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	slices.Sort(names)
-	if names = slices.Compact(names); len(names) < 100 {
-		t.Fatalf("found %d names, there are more: %q", len(names), names)
-	}
-	return names
 }
 
 // declared returns the exported names of a declaration.

@@ -33,11 +33,11 @@ type catchUp struct {
 	lively   time.Time // when live events were last applied
 }
 
-// While live events come, keys that are behind have a part of the time: after a window of the journal the
-// next one is read later by yields times as long as that one took.
+// While live events come, keys that are behind have a part of the time: the next window of the journal is
+// read yields times as long after one as that one took, and livelyUntil after it at the latest.
 const (
 	yields      = 3
-	livelyUntil = time.Second // after the last live event
+	livelyUntil = time.Second // after the last live event, there are none
 )
 
 // window is a part of the journal that is read for keys that are behind.
@@ -200,7 +200,7 @@ func (p *place) applyWindow(ctx context.Context, w *window) error {
 	if w.after, w.events = until, rest; len(rest) == 0 {
 		p.drop()
 		if now := time.Now(); !p.building && !p.Draining && now.Sub(p.lively) < livelyUntil {
-			p.again = now.Add(yields * now.Sub(p.opened))
+			p.again = now.Add(min(yields*now.Sub(p.opened), livelyUntil))
 		}
 	}
 	return nil

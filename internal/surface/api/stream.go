@@ -222,6 +222,9 @@ func (s *stream) listMatching(ctx context.Context, l feed.List) (events []event.
 
 func (s *stream) catchUp(b *bytes.Buffer, head int64) error {
 	ctx := s.r.Context()
+	if s.matching != nil { // the floor that it reads up to may be older
+		s.matching.Floor = max(s.matching.Floor, head)
+	}
 	bare := !s.cfg.Payloads.Sees(auth.From(ctx))
 	events, more, err := s.list(ctx, feed.List{Events: streamEvents, Bytes: streamBytes, Bare: bare})
 	if err == nil {
@@ -248,8 +251,7 @@ func (s *stream) catchUp(b *bytes.Buffer, head int64) error {
 	if err == nil && s.matching != nil {
 		s.pass(b, s.matching.After)
 	}
-	// It has read up to a floor that may be older than the tail's head.
-	if err == nil && !more && (s.matching == nil || s.matching.Floor >= head) {
+	if err == nil && !more {
 		s.joined, s.looked = true, head
 	}
 	return err
