@@ -63,6 +63,8 @@ const (
 		) k
 		WHERE k.wrapped_by = $1 AND k.id <> $2::text::uuid ORDER BY random() LIMIT 8`
 
+	queryMayReadKeys = `SELECT has_table_privilege('tidemark.keys', 'SELECT')`
+
 	// queryOldKeys reads a range of the primary key.
 	queryOldKeys = `SELECT id::text, subject, wrapped, wrapped_by FROM tidemark.keys
 		WHERE id > $1::text::uuid AND wrapped_by <> $2 ORDER BY id LIMIT $3`

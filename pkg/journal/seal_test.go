@@ -418,7 +418,7 @@ func TestPlantedKeysDoNotHideThatTheWrappingKeyIsRight(t *testing.T) {
 	}
 }
 
-// TestAnotherWrappingKeyOfTheSameNameIsNotTheFaultOfAKey reads with one that opens none of several keys.
+// TestAnotherWrappingKeyOfTheSameNameIsNotTheFaultOfAKey reads and appends with one that opens none of several keys.
 func TestAnotherWrappingKeyOfTheSameNameIsNotTheFaultOfAKey(t *testing.T) {
 	t.Parallel()
 	v := newVault(t)
@@ -429,6 +429,26 @@ func TestAnotherWrappingKeyOfTheSameNameIsNotTheFaultOfAKey(t *testing.T) {
 		if !errors.Is(err, journal.ErrWrappingKey) || errors.Is(err, journal.ErrBrokenKey) ||
 			!strings.Contains(err.Error(), "nor does any other") {
 			t.Errorf("event %d: %v", seq+1, err)
+		}
+	}
+	db := stdlib.OpenDBFromPool(v.Pool)
+	defer func() { _ = db.Close() }()
+	// A new person's key, which the wrong one opens, does not say that it is the right one.
+	events := []event.Event{ordered("zoe", 1), ordered("ann", 2)}
+	for name, appends := range map[string]func(by *vault) error{
+		"pgx": func(by *vault) error { return by.try(t.Context(), events...) },
+		"database/sql": func(by *vault) error {
+			tx, err := db.BeginTx(t.Context(), nil)
+			if err != nil {
+				return err
+			}
+			_, err = by.journal.AppendSQL(t.Context(), tx, "shop", journal.Any, events...)
+			return errors.Join(err, tx.Rollback())
+		},
+	} {
+		if err := appends(v.with(wrongWrappingKey)); !errors.Is(err, journal.ErrWrappingKey) ||
+			errors.Is(err, journal.ErrBrokenKey) || !strings.Contains(err.Error(), "nor does any other") {
+			t.Errorf("an append by %s: %v", name, err)
 		}
 	}
 }

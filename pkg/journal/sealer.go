@@ -132,19 +132,15 @@ func (s *Sealer) unwrapped(ctx context.Context, k *storedKey) ([]byte, error) {
 }
 
 // judge tells a broken key from a wrapping key that is another one under the same name: if there are other
-// keys and it opens none of them, it is not the key that is at fault.
-func (s *Sealer) judge(ctx context.Context, db event.Querier, k *storedKey, cause error) error {
+// keys and it opens none of them, it is not the key that is at fault. db is as in [ask].
+func (s *Sealer) judge(ctx context.Context, db any, k *storedKey, cause error) error {
 	s.mu.Lock()
 	good := s.good[k.by]
 	s.mu.Unlock()
 	if good || !errors.Is(cause, ErrBrokenKey) {
 		return cause
 	}
-	rows, err := db.Query(ctx, querySomeKeys, k.by, k.id)
-	if err != nil {
-		return cause
-	}
-	others, err := pgx.CollectRows(rows, scanKey)
+	others, err := otherKeys(ctx, db, k)
 	if err != nil || len(others) == 0 {
 		return cause
 	}
@@ -155,6 +151,22 @@ func (s *Sealer) judge(ctx context.Context, db event.Querier, k *storedKey, caus
 	}
 	return detailing(ErrWrappingKey, "key %s does not open with the wrapping key %s, nor does any other: give the one of "+
 		"that name that wrapped them", k.id, text.Shortened(k.by))
+}
+
+// otherKeys reads some keys of the same wrapping key. It asks for the right first: an error would end the
+// transaction of an appender, who has none.
+func otherKeys(ctx context.Context, db any, k *storedKey) (others []storedKey, err error) {
+	may, found := false, storedKey{}
+	err = visit(ctx, db, []any{&may}, func() {}, queryMayReadKeys)
+	if err != nil || !may {
+		return nil, err
+	}
+	err = visit(ctx, db, []any{&found.id, &found.subject, &found.wrapped, &found.by}, func() {
+		others = append(others, storedKey{
+			id: found.id, subject: slices.Clone(found.subject), wrapped: slices.Clone(found.wrapped), by: found.by,
+		})
+	}, querySomeKeys, k.by, k.id)
+	return others, err
 }
 
 func scanKey(row pgx.CollectableRow) (k storedKey, err error) {
@@ -287,6 +299,11 @@ func (s *Sealer) keysFor(ctx context.Context, tx any, subjects []string) (map[st
 	}
 	_, _, before := s.known(nil)
 	fresh, err := askKeys(ctx, tx, all)
+	for _, k := range all { // before new ones, which a wrong wrapping key would open
+		if err == nil && k.found {
+			err = s.openKept(ctx, tx, k)
+		}
+	}
 	for _, k := range all {
 		if err == nil && !k.found {
 			missing, err = append(missing, k), s.create(ctx, k)
@@ -295,27 +312,35 @@ func (s *Sealer) keysFor(ctx context.Context, tx any, subjects []string) (map[st
 	if err == nil && len(missing) > 0 {
 		fresh, err = askKeys(ctx, tx, missing)
 	}
+	keys, read := map[string]*dataKey{}, map[string]*dataKey{}
+	for i, k := range all {
+		if err == nil && !k.found {
+			err = fmt.Errorf("the key %s was deleted while it was created: append again", k.id)
+		}
+		if err == nil && k.plain == nil { // another transaction has created it
+			err = s.openKept(ctx, tx, k)
+		}
+		keys[subjects[i]], read[k.id] = k.plain, k.plain
+	}
 	if err != nil {
 		return nil, fmt.Errorf("keys of subjects: %w", err)
-	}
-	keys, read := map[string]*dataKey{}, map[string]*dataKey{}
-	for i, subject := range subjects {
-		k := all[i]
-		if !k.found {
-			return nil, fmt.Errorf("the key %s was deleted while it was created: append again", k.id)
-		}
-		kept, _, _ := s.known([]string{k.id})
-		if keys[subject] = cmp.Or(k.plain, kept[k.id]); keys[subject] == nil {
-			if keys[subject], err = s.unwrap(ctx, k); err != nil {
-				return nil, err
-			}
-		}
-		read[k.id] = keys[subject]
 	}
 	if fresh {
 		s.keep(before, read)
 	}
 	return keys, nil
+}
+
+// openKept opens a key for an append, which may have it in memory.
+func (s *Sealer) openKept(ctx context.Context, tx any, k *storedKey) (err error) {
+	kept, _, _ := s.known([]string{k.id})
+	if k.plain = kept[k.id]; k.plain != nil {
+		return nil
+	}
+	if k.plain, err = s.unwrap(ctx, k); err != nil {
+		err = s.judge(ctx, tx, k, err)
+	}
+	return err
 }
 
 // create makes a key, which the database takes unless the subject has one by then.
@@ -344,32 +369,40 @@ func askKeys(ctx context.Context, tx any, keys []*storedKey) (fresh bool, err er
 		asked, bySubject[subject] = append(asked, document{subject, k.id, k.wrapped, k.by}), k
 	}
 	encoded, _ := json.Marshal(asked) // strings cannot fail
-	rows, err := ask(ctx, tx, querySubjectKeys, string(encoded))
-	if err != nil {
-		return false, err
-	}
-	for rows.Next() {
-		var subject, id, wrapped, by string
-		if err := rows.Scan(&subject, &id, &wrapped, &by, &fresh); err != nil {
-			return false, errors.Join(err, rows.Close())
-		}
+	var subject, id, wrapped, by string
+	err = visit(ctx, tx, []any{&subject, &id, &wrapped, &by, &fresh}, func() {
 		k := bySubject[subject]
 		if k == nil {
-			continue
+			return
 		}
 		if k.id != id {
 			k.plain = nil
 		}
 		k.id, k.by, k.found = id, by, true
 		k.wrapped, _ = base64.StdEncoding.DecodeString(wrapped) // one that is broken does not unwrap
+	}, querySubjectKeys, string(encoded))
+	return fresh, err
+}
+
+// visit scans the rows of a statement of [ask].
+func visit(ctx context.Context, tx any, into []any, visit func(), query string, args ...any) error {
+	rows, err := ask(ctx, tx, query, args...)
+	if err != nil {
+		return err
 	}
-	return fresh, cmp.Or(rows.Err(), rows.Close())
+	for rows.Next() {
+		if err := rows.Scan(into...); err != nil {
+			return errors.Join(err, rows.Close())
+		}
+		visit()
+	}
+	return cmp.Or(rows.Err(), rows.Close())
 }
 
 // ask runs a statement in a transaction of pgx or database/sql.
 func ask(ctx context.Context, tx any, query string, args ...any) (placeRows, error) {
 	if tx, ok := tx.(*sql.Tx); ok {
-		return tx.QueryContext(ctx, query, args...) //nolint:rowserrcheck // askKeys
+		return tx.QueryContext(ctx, query, args...) //nolint:rowserrcheck // visit
 	}
 	db, ok := tx.(event.Querier)
 	if !ok {

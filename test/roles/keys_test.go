@@ -1,6 +1,7 @@
 package roles_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -30,6 +31,19 @@ func TestKeysAreForThoseWhoNeedThem(t *testing.T) {
 			return err
 		}))
 	}
+	wrong, err := journal.ParseWrappingKeys("a:MjM0NTY3ODkwMTIzNDU2Nzg5MDEyMzQ1Njc4OTAxMjM=")
+	must(t, err)
+	wrongSealer, err := journal.NewSealer(wrong...)
+	must(t, err)
+	must(t, pgx.BeginFunc(t.Context(), appender, func(tx pgx.Tx) error {
+		_, err := journal.New(types.Sealed(wrongSealer)).Append(t.Context(), tx, "c", journal.Any,
+			event.Event{Type: "noted", Payload: []byte(`{"by": "ann", "text": "planted"}`)})
+		if !errors.Is(err, journal.ErrBrokenKey) {
+			t.Errorf("an appender with another wrapping key: %v", err)
+		}
+		_, err = tx.Exec(t.Context(), "SELECT") // it may not compare keys, and its transaction goes on
+		return err
+	}))
 	e, err := journal.Get(t.Context(), sealer.Reading(worker), "c", 1)
 	must(t, err)
 	if text, err := event.Decode[struct{ Text string }](e); err != nil || text.Text != "planted" {
