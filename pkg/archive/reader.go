@@ -17,7 +17,8 @@ import (
 
 // Reader reads archived events for those who read the journal. It keeps the objects used last in memory.
 // The first read by position copies the events of the objects that it needs, compressed, to a file in
-// [os.TempDir]. The file is gone ten minutes after the last such read, and with the process.
+// [os.TempDir]. The file is gone ten minutes after the last such read that found archived events, and with
+// the process.
 type Reader struct {
 	store Store
 	most  int64

@@ -40,6 +40,7 @@ type spool struct {
 	buffered map[int64][]record // by bucket, not written yet
 	bytes    int                // of these
 	loaded   run
+	used     time.Time // when archived events were read last
 	unused   *time.Timer
 }
 
@@ -71,12 +72,17 @@ func (r *Reader) ReadPositions(
 		return nil, 0, 0, ctx.Err()
 	}
 	s, bucket := &r.spool, bucketOf(w.After+1)
-	if s.unused == nil {
-		s.unused = time.AfterFunc(spoolUnused, r.dropSpool)
-	}
-	s.unused.Reset(spoolUnused)
+	defer func() {
+		if len(events) > 0 { // reads of newer events do not keep it
+			s.used = time.Now()
+		}
+	}()
 	if mark != 0 && s.marks[bucket] != mark {
-		if err := s.gather(ctx, db, r.store, bucket); err != nil {
+		err := s.gather(ctx, db, r.store, bucket)
+		if s.used = time.Now(); s.unused == nil {
+			s.unused = time.AfterFunc(spoolUnused, r.dropSpool)
+		}
+		if err != nil {
 			return nil, 0, 0, err
 		}
 	}
@@ -107,10 +113,14 @@ func (r *Reader) ReadPositions(
 	return events, until, known, nil
 }
 
-// dropSpool frees the disk. What is needed is read again.
+// dropSpool frees the disk, unless the spool was used lately. What is needed is read again.
 func (r *Reader) dropSpool() {
 	r.spooling <- struct{}{}
 	defer func() { <-r.spooling }()
+	if left := spoolUnused - time.Since(r.spool.used); left > 0 {
+		r.spool.unused.Reset(left)
+		return
+	}
 	r.spool.drop()
 	r.spool.unused = nil
 }
@@ -118,7 +128,7 @@ func (r *Reader) dropSpool() {
 // drop forgets all events.
 func (s *spool) drop() {
 	_ = s.file.Close() // its content is not needed
-	*s = spool{unused: s.unused}
+	*s = spool{unused: s.unused, used: s.used}
 }
 
 // gather files the events of the objects that a bucket's events may be in. An interrupted call is

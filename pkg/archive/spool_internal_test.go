@@ -106,22 +106,36 @@ func TestTheTemporaryFileIsGoneOnceItIsUnused(t *testing.T) {
 		t.Fatal(done, err)
 	}
 	r := NewReader(store, 0)
-	read := func() *os.File {
+	read := func(after int64, want int) *os.File {
 		t.Helper()
 		n := 0
-		for _, err := range journal.ReadAll(t.Context(), r.Reading(pool), 0) {
+		for _, err := range journal.ReadAll(t.Context(), r.Reading(pool), after) {
 			if n++; err != nil {
 				t.Fatal(err)
 			}
 		}
-		if n != 2 {
-			t.Errorf("%d events, want 2", n)
+		if n != want {
+			t.Errorf("%d events after %d, want %d", n, after, want)
 		}
 		return r.spool.file
 	}
-	file := read()
+	file := read(0, 2)
 	if _, err := os.Stat(file.Name()); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the file has a name while it is used: %v", err)
+	}
+	if r.dropSpool(); r.spool.file != file { // as if the timer had waited for a long read
+		t.Error("it is gone though it was used just now")
+	}
+	r.spool.used = time.Time{}
+	if read(0, 2); r.spool.used.IsZero() {
+		t.Error("a read of archived events does not keep it")
+	}
+	if _, err := pool.Exec(t.Context(), `SELECT tidemark.append('elm', '[{"type": "opened"}]')`); err != nil {
+		t.Fatal(err)
+	}
+	r.spool.used = time.Time{} // long ago
+	if read(2, 1); !r.spool.used.IsZero() {
+		t.Error("a read of newer events keeps it, with lines that may be erased by now")
 	}
 	if !r.spool.unused.Reset(0) { // as if its time were over
 		t.Error("no timer runs")
@@ -135,9 +149,10 @@ func TestTheTemporaryFileIsGoneOnceItIsUnused(t *testing.T) {
 		}
 		runtime.Gosched()
 	}
-	if again := read(); again == file {
+	if again := read(0, 3); again == file {
 		t.Error("it reads from a file that is gone")
 	}
 	r.spool.unused.Stop()
+	r.spool.used = time.Time{}
 	r.dropSpool()
 }
