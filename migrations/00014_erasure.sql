@@ -90,6 +90,7 @@ CREATE TABLE tidemark.erased_events (
     position bigint NOT NULL,
     event_id uuid    NOT NULL,
     tags     bytea[] NOT NULL DEFAULT '{}',
+    personal jsonb,
     PRIMARY KEY (erasure, position)
 );
 CREATE INDEX erased_events_position_idx ON tidemark.erased_events (position);
@@ -98,6 +99,8 @@ COMMENT ON COLUMN tidemark.erased_events.erasure IS 'the erasure';
 COMMENT ON COLUMN tidemark.erased_events.position IS 'position of the event';
 COMMENT ON COLUMN tidemark.erased_events.event_id IS 'id of the event';
 COMMENT ON COLUMN tidemark.erased_events.tags IS 'keyed hashes of the tags that it had, for the notices of later erasures';
+COMMENT ON COLUMN tidemark.erased_events.personal IS
+    'personal fields that a call took before another one continued with more, by event type. NULL: those of the erasure';
 
 -- Tags and subjects that erased events had, as keyed hashes, so that a later erasure of the subject finds
 -- them again: a field may be declared personal later.
@@ -270,7 +273,7 @@ CREATE FUNCTION tidemark.is_erased(p_position bigint, p_type text, p_personal js
     LANGUAGE sql STABLE
     RETURN EXISTS (SELECT FROM tidemark.erased_events e JOIN tidemark.erasures x ON x.id = e.erasure
         WHERE e.position = p_position AND (x.personal IS NULL
-            OR coalesce(x.personal -> p_type @> (p_personal -> p_type), false)));
+            OR coalesce(coalesce(e.personal, x.personal) -> p_type @> (p_personal -> p_type), false)));
 -- +goose StatementEnd
 
 -- count_erased adds numbers of changed rows, by table, to those of an erasure.
@@ -319,6 +322,7 @@ DECLARE
         'personal', p_personal IS NOT NULL)::text, 'UTF8'));
     x tidemark.erasures;
     again boolean := true;
+    took jsonb; -- by calls before
 BEGIN
     IF (p_campaign_id IS NULL) = (coalesce(p_subjects, '{}') = '{}') THEN
         RAISE EXCEPTION 'an erasure is of a campaign or of subjects' USING ERRCODE = 'invalid_parameter_value',
@@ -340,6 +344,7 @@ BEGIN
         END IF;
     END IF;
     IF again THEN
+        took := x.personal;
         UPDATE tidemark.erasures e SET generation = e.generation + 1, holder = p_actor, login = session_user,
             held_until = clock_timestamp() + interval '30 s', fields = tidemark.merge_paths(e.fields, coalesce(p_fields, '{}')),
             personal = tidemark.merge_paths(e.personal, p_personal), abandoned_by = NULL, abandon_reason = NULL
@@ -351,6 +356,8 @@ BEGIN
                 USING ERRCODE = 'TM017', HINT = 'wait until then, and erase again if it has not ended',
                     DETAIL = jsonb_build_object('erasure', x.id, 'holder', x.holder, 'until', x.held_until)::text;
         END IF;
+        UPDATE tidemark.erased_events e SET personal = took
+        WHERE e.erasure = x.id AND e.personal IS NULL AND took <> x.personal;
     END IF;
     PERFORM tidemark.log_act(p_actor, 'erasure_begun', p_reason, '', '', p_campaign_id, 0,
         jsonb_build_object('erasure', x.id, 'generation', x.generation), '', 0, '');
@@ -683,8 +690,9 @@ BEGIN
             || array(SELECT e.payload #>> string_to_array(f.path, '.')
                 FROM jsonb_array_elements_text(x.fields -> e.event_type) AS f (path)
                 WHERE jsonb_typeof(e.payload #> string_to_array(f.path, '.')) IN ('string', 'number')));
-        INSERT INTO tidemark.erased_events VALUES (p_erasure, e.position, e.event_id, tidemark.tag_hashes(e.tags))
-        ON CONFLICT DO NOTHING; -- a continuation takes more fields than the call before
+        INSERT INTO tidemark.erased_events (erasure, position, event_id, tags)
+        VALUES (p_erasure, e.position, e.event_id, tidemark.tag_hashes(e.tags))
+        ON CONFLICT (erasure, position) DO UPDATE SET personal = NULL; -- a continuation takes more fields
         PERFORM tidemark.keep_subjects(e, x.fields -> e.event_type);
         INSERT INTO tidemark.erased_values (erasure, hash, words)
         SELECT p_erasure, h.* FROM tidemark.erased_hashes(derived, array(
@@ -949,8 +957,14 @@ BEGIN
     SELECT 0, 'removed', '' WHERE NOT EXISTS (SELECT FROM tidemark.failure_log);
     INSERT INTO tidemark.parked (topic, publisher, campaign_id, seq, holds, position, status)
     SELECT '', '', '', 0, false, 0, 'parked' WHERE NOT EXISTS (SELECT FROM tidemark.parked);
+    INSERT INTO tidemark.readers (topic, publisher, position) SELECT '', '', 0
+    WHERE NOT EXISTS (SELECT FROM tidemark.readers);
+    INSERT INTO tidemark.resolutions SELECT '', '', 0, '', '' WHERE NOT EXISTS (SELECT FROM tidemark.resolutions);
+    INSERT INTO tidemark.operations (id, kind, request, actor, state) OVERRIDING SYSTEM VALUE
+    SELECT 0, '', '{}', '', 'done' WHERE NOT EXISTS (SELECT FROM tidemark.operation_items);
+    INSERT INTO tidemark.operation_items SELECT 0, 0, '', '', 0 WHERE NOT EXISTS (SELECT FROM tidemark.operation_items);
     ANALYZE tidemark.journal, tidemark.event_tags, tidemark.scheduled, tidemark.deferred, tidemark.failure_log,
-        tidemark.parked, tidemark.resolutions, tidemark.operations, tidemark.operation_items;
+        tidemark.parked, tidemark.readers, tidemark.resolutions, tidemark.operations, tidemark.operation_items;
     PERFORM tidemark.begin_change('erase');
     DELETE FROM tidemark.event_tags WHERE tag = '' AND event_type = '' AND position = 0;
     PERFORM tidemark.end_change();
@@ -958,6 +972,9 @@ BEGIN
     DELETE FROM tidemark.deferred WHERE campaign_id = '' AND projection = '';
     DELETE FROM tidemark.failure_log WHERE id = 0;
     DELETE FROM tidemark.parked WHERE topic = '' AND publisher = '' AND campaign_id = '';
+    DELETE FROM tidemark.readers WHERE topic = '' AND publisher = '';
+    DELETE FROM tidemark.resolutions WHERE campaign_id = '' AND projection = '';
+    DELETE FROM tidemark.operations WHERE id = 0; -- with its item
 END
 $$;
 -- +goose StatementEnd
@@ -985,10 +1002,12 @@ BEGIN
     UPDATE tidemark.parked k SET error_message = 'erased' FROM tidemark.erased_events e
     WHERE e.erasure = x.id AND k.error_message <> 'erased' AND e.position = (
         SELECT j.position FROM tidemark.journal j WHERE j.campaign_id = k.campaign_id AND j.seq = k.seq);
+    ANALYZE tidemark.parked, tidemark.resolutions; -- again, as forget_statistics came before
     -- The last error of a reader may tell of any event. Its locks are held for the time of a short write.
     PERFORM FROM tidemark.readers r WHERE r.last_error <> 'erased' ORDER BY r.topic, r.publisher FOR UPDATE;
     UPDATE tidemark.readers r SET last_error = 'erased', reason = CASE WHEN r.reason = r.last_error THEN 'erased' ELSE r.reason END
     WHERE r.last_error <> 'erased';
+    ANALYZE tidemark.readers;
     UPDATE tidemark.erasures e SET ended_at = clock_timestamp() WHERE e.id = x.id;
     RETURN x.changed;
 END

@@ -302,7 +302,7 @@ func TestAnErasedCampaignKeepsPlacesTypesAndIDs(t *testing.T) {
 	s := newShop(t)
 	s.work()
 	s.fill()
-	const kept = `SELECT string_agg(concat_ws(' ', seq, position, event_id, event_type, event_version, intent, recorded_at), ', '
+	const kept = `SELECT string_agg(concat_ws(' ', seq, position, event_id, event_type, event_version, intent, occurred_at, recorded_at), ', '
 		ORDER BY seq) FROM tidemark.journal WHERE campaign_id = 'shop1' AND event_type <> 'events_erased'`
 	before := s.value(kept)
 	c := s.erase(erasure.Request{Campaign: "shop1"})

@@ -119,12 +119,14 @@ func (e *run) find(
 		var campaign, subject string
 		var seq int64
 		var left bool
-		return rows.Each(ctx, db, []any{&campaign, &seq, &subject, &left}, func() {
-			e.seen[subject] = true
-			if left {
-				found[campaign] = append(found[campaign], seq)
-			}
-		}, "find events of the subjects", sql, append([]any{e.Subjects, e.personal.encoded()}, args...)...)
+		return uncompiled(ctx, db, func(db event.Querier) error {
+			return rows.Each(ctx, db, []any{&campaign, &seq, &subject, &left}, func() {
+				e.seen[subject] = true
+				if left {
+					found[campaign] = append(found[campaign], seq)
+				}
+			}, "find events of the subjects", sql, append([]any{e.Subjects, e.personal.encoded()}, args...)...)
+		})
 	}
 	visitAll := func() error {
 		for _, campaign := range slices.Sorted(maps.Keys(found)) {
@@ -159,6 +161,21 @@ func (e *run) find(
 		}
 	}
 	return err
+}
+
+// uncompiled reads in a transaction with JIT off: a function in a statement makes it look so costly that
+// Postgres would compile it each time, which takes longer than the statement.
+func uncompiled(ctx context.Context, db event.Querier, read func(event.Querier) error) error {
+	begins, ok := db.(DB)
+	if !ok {
+		return read(db)
+	}
+	return pgx.BeginFunc(ctx, begins, func(tx pgx.Tx) error {
+		if err := rows.Do(ctx, tx, "", queryNoJIT); err != nil {
+			return err
+		}
+		return read(tx)
+	})
 }
 
 // search visits the objects of the archive that may have events of types.

@@ -71,6 +71,8 @@ const (
 			AND event_type <> 'events_erased' AND ($2::jsonb IS NULL OR $2::jsonb ? event_type))
 		FROM tidemark.journal WHERE campaign_id = $1`
 
+	queryNoJIT = `SELECT set_config('jit', 'off', true)`
+
 	// queryErasedOf probes the primary key of erased subjects, and the index on positions of erased events.
 	queryErasedOf = `SELECT campaign_id, seq, subject, left_over FROM tidemark.erased_of($1, $2)`
 

@@ -188,6 +188,10 @@ func TestAKilledErasureIsSearchedForAndAbandonedByItsNumber(t *testing.T) {
 	if got := execute(t, url, false, "erase abandon 1 --yes --reason lost"); got.code != cli.ExitConflict {
 		t.Errorf("while it runs: exit code %d: %s", got.code, got.err)
 	}
+	if got := execute(t, url, false, "campaign erase oak --yes --reason test"); got.code != cli.ExitConflict ||
+		!strings.Contains(got.err, `carried out by "anna"`) {
+		t.Errorf("the same erasure while it runs: exit code %d: %s", got.code, got.err)
+	}
 	change(t, url, `UPDATE tidemark.erasures SET held_until = now()`)
 	if got := execute(t, url, false, "erase verify 1"); got.code != cli.ExitPartial || !strings.Contains(got.err, "has not ended") {
 		t.Errorf("verify: exit code %d: %s", got.code, got.err)

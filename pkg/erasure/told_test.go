@@ -1,0 +1,124 @@
+package erasure_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"testing"
+	"testing/fstest"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/tidemark-go/tidemark/pkg/erasure"
+	"github.com/tidemark-go/tidemark/pkg/event"
+	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/pkg/projector/sqlfile"
+	"github.com/tidemark-go/tidemark/test/support/pgtest"
+)
+
+const notesFile = `-- projection: notes
+-- version: 1
+
+CREATE TABLE notes (campaign_id text, seq bigint, erased boolean NOT NULL, PRIMARY KEY (campaign_id, seq));
+
+-- on: noted
+INSERT INTO notes VALUES (event.campaign_id, event.seq, coalesce(event.metadata ? '$erased', false));
+`
+
+// TestProjectionsTellErasedEventsApart has handlers, an SQL file, and an upcaster that needs a payload.
+func TestProjectionsTellErasedEventsApart(t *testing.T) {
+	t.Parallel()
+	needing := func(payload json.RawMessage) (json.RawMessage, error) {
+		if string(payload) == "{}" {
+			return nil, errors.New("it has seen an empty payload")
+		}
+		return payload, nil
+	}
+	catalogue, err := journal.NewCatalogue(journal.EventType{
+		Name: "noted", Version: 2, Upcast: map[int]journal.Upcaster{1: needing},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &shop{Pool: pgtest.New(t), t: t, catalogue: catalogue}
+	s.append("oak", event.Event{Type: "noted", Version: 1, Tags: []string{"by=ann"}, Payload: []byte(`{"text": "planted"}`)},
+		event.Event{Type: "noted", Version: 1, Payload: []byte(`{"text": "planted"}`)})
+	s.erase(erasure.Request{Subjects: []string{"by=ann"}})
+	told := map[int64]string{}
+	handlers := projector.NewHandlers(projector.Spec{
+		Name: "told", Version: 1, Tables: `CREATE TABLE told (campaign_id text PRIMARY KEY)`,
+	})
+	projector.On(handlers, "noted", func(_ context.Context, _ *projector.Group, e event.Event, _ struct{}) error {
+		if told[e.Seq] = string(e.Payload); e.Erased() {
+			told[e.Seq] += " erased"
+		}
+		return nil
+	})
+	file, err := sqlfile.Load(fstest.MapFS{"notes.sql": {Data: []byte(notesFile)}}, "notes.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := projector.New(projector.Config{
+		Pool: s.Pool, Projections: []projector.Projection{handlers, file}, Catalogue: catalogue, NoListen: true,
+	})
+	if err == nil {
+		_, err = p.Drain(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(told) != 2 || told[1] != "{} erased" || told[2] != `{"text": "planted"}` {
+		t.Errorf("the handler was told %v", told)
+	}
+	if got := s.value(`SELECT string_agg(seq || ' ' || erased, ', ' ORDER BY seq) FROM tidemark_views.notes`); got != "1 true, 2 false" {
+		t.Errorf("the file was told %s", got)
+	}
+	if n := s.value(`SELECT count(*) FROM tidemark.deferred`); n != "0" {
+		t.Errorf("%s failures: %s", n, s.value(`SELECT max(error_message) FROM tidemark.deferred`))
+	}
+}
+
+// TestWithoutTheSecretOfTheInstallationErasuresFail loses the row, and restores it.
+func TestWithoutTheSecretOfTheInstallationErasuresFail(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	s.order("oak", "ann", 2)
+	if _, err := s.Exec(t.Context(), `CREATE TABLE kept AS TABLE tidemark.erasure_secret; DELETE FROM tidemark.erasure_secret`); err != nil {
+		t.Fatal(err)
+	}
+	r := erasure.Request{Subjects: []string{planted("ann")}, Catalogue: s.catalogue, By: "anna", Reason: "a request"}
+	_, err := erasure.Erase(t.Context(), s.Pool, r)
+	if refused, ok := errors.AsType[*pgconn.PgError](err); !ok || refused.Code != "TM018" {
+		t.Errorf("an erasure without the secret: %v", err)
+	}
+	if got := s.value(`SELECT count(*) FILTER (WHERE payload::text LIKE '%planted-ann%') || ' ' || count(*) FROM tidemark.journal`); got != "1 1" {
+		t.Errorf("events that are left, of all: %s", got)
+	}
+	if _, err := s.Exec(t.Context(), `INSERT INTO tidemark.erasure_secret TABLE kept`); err != nil {
+		t.Fatal(err)
+	}
+	if c := s.erase(r); c.Events != 1 {
+		t.Errorf("%d events are erased with the secret", c.Events)
+	}
+}
+
+// TestAnErasureOfPersonalFieldsGoesOnWithTheFieldsOfBothCalls has a killed call whose catalogue had another field.
+func TestAnErasureOfPersonalFieldsGoesOnWithTheFieldsOfBothCalls(t *testing.T) {
+	t.Parallel()
+	s := shopOf(t, `types: {paid: {subject: [id], personal: [name]}}`)
+	for range 2 {
+		s.append("oak", event.Event{Type: "paid", Payload: []byte(`{"id": "c-17", "name": "planted-1", "city": "planted-2", "n": 7}`)})
+	}
+	s.value(`SELECT id FROM tidemark.begin_erasure(NULL, '{c-17}', '{"paid": ["id"]}', '{"paid": ["city"]}', 'otto', 'killed', true)`)
+	s.value(`SELECT cardinality(tidemark.erase(1, 1, 'oak', '{1}', 10))`)
+	s.expire()
+	c := s.erase(erasure.Request{Subjects: []string{"c-17"}, Personal: true})
+	if c.Erasure != 1 {
+		t.Errorf("it is erasure %d", c.Erasure)
+	}
+	if got := s.value(`SELECT string_agg(payload::text, ' ' ORDER BY seq) FROM tidemark.journal WHERE event_type = 'paid'`); got !=
+		`{"n": 7, "id": "c-17"} {"n": 7, "id": "c-17"}` {
+		t.Errorf("the events are %s", got)
+	}
+}
