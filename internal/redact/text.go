@@ -105,8 +105,9 @@ func passwords(s string) string {
 }
 
 // values returns the values of events, the longest first: strings and numbers in payloads and
-// metadata, tags, and field names that cannot be column names. Other field names are kept because
-// columns have the same names. It returns false if there are too many values.
+// metadata, tags, actors, aggregate ids, and field names that cannot be column names. Other field names
+// are kept because columns have the same names, and an id that the campaign has too because messages
+// name campaigns. It returns false if there are too many values.
 func values(events []*event.Event) ([]string, bool) {
 	var found []string
 	var walk func(v any)
@@ -148,6 +149,11 @@ func values(events []*event.Event) ([]string, bool) {
 		for _, tag := range e.Tags {
 			_, value, _ := strings.Cut(tag, "=")
 			found = append(found, tag, value)
+		}
+		for _, id := range []string{e.Actor, e.AggregateID} {
+			if id != e.CampaignID {
+				found = append(found, id)
+			}
 		}
 	}
 	slices.SortFunc(found, func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) })

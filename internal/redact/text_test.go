@@ -86,6 +86,22 @@ func TestRedact(t *testing.T) {
 	}
 }
 
+func TestAllThatAnEventSaysIsTakenOut(t *testing.T) {
+	t.Parallel()
+	e := &event.Event{
+		CampaignID: "oak-7", AggregateID: "oak-7", Actor: "user:annabel", Tags: []string{"customer=c-4711", "vip-guest"},
+		Metadata: json.RawMessage(`{"by": {"name": "annabel"}, "ip": "10.0.0.1"}`),
+	}
+	const message = `campaign oak-7: no user:annabel, customer=c-4711, c-4711, vip-guest, Annabel, "10.0.0.1"`
+	if got, want := redact.Text(message, e), `campaign oak-7: no …, …, …, …, …, "…"`; got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	e.AggregateID = "account-12"
+	if got, want := redact.Text("no account-12 in oak-7", e), "no … in oak-7"; got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
 func TestRedactAnswersBoundedTextWithoutAnyValue(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -71,8 +71,8 @@ BEGIN
     -- create the schemas in which they check projections, rebuild and verify.
     EXECUTE format('GRANT CREATE ON DATABASE %I TO %I, %I', current_database(), owner, worker);
     REVOKE CREATE ON SCHEMA public FROM PUBLIC; -- the default since Postgres 15
-    EXECUTE format('REVOKE CREATE ON SCHEMA public FROM %I, %I, %I, %I, %I, %I',
-        appender, application, worker, publisher, reader, operator);
+    EXECUTE format('REVOKE CREATE ON SCHEMA public FROM %I, %I, %I, %I, %I, %I, %I',
+        appender, application, worker, process, publisher, reader, operator);
     EXECUTE format('GRANT USAGE, CREATE ON SCHEMA public TO %I', owner);
     EXECUTE format('CREATE SCHEMA IF NOT EXISTS %I', models);
     EXECUTE format('REVOKE ALL ON SCHEMA %I FROM PUBLIC, %I, %I, %I, %I, %I',

@@ -139,6 +139,88 @@ func TestAnExclusiveLockIsWaitedForOnlySoLong(t *testing.T) {
 	}
 }
 
+// TestAPlainAppendWaitsForConflictsAlone appends to campaign b beside an open transaction.
+func TestAPlainAppendWaitsForConflictsAlone(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	for _, campaign := range []string{"b", "c"} {
+		if _, err := appendIf(t.Context(), pool, always(), tagged(campaign, "begun")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var same, other string
+	var locks int
+	if err := pool.QueryRow(t.Context(), `SELECT min(t) FILTER (WHERE k = tidemark.type_key('opened')),
+			min(t) FILTER (WHERE k <> tidemark.type_key('opened')), count(DISTINCT k)
+		FROM generate_series(1, 10000) n, LATERAL (SELECT 't' || n, tidemark.type_key('t' || n)) x (t, k)`).
+		Scan(&same, &other, &locks); err != nil || locks != 64 {
+		t.Fatalf("types have %d locks, %v", locks, err)
+	}
+	appends := func(events ...event.Event) func(context.Context, pgx.Tx) error {
+		return func(ctx context.Context, tx pgx.Tx) error {
+			_, err := journal.Append(ctx, tx, events[0].CampaignID, journal.Any, events...)
+			return err
+		}
+	}
+	decides := func(query event.Query) func(context.Context, pgx.Tx) error {
+		return func(ctx context.Context, tx pgx.Tx) error {
+			_, err := journal.AppendIf(ctx, tx, []event.Event{tagged("held", "decided")}, journal.Condition{
+				FailIfMatch: query,
+			})
+			return err
+		}
+	}
+	erases := func(campaign string) func(context.Context, pgx.Tx) error {
+		return func(ctx context.Context, tx pgx.Tx) error {
+			_, err := tx.Exec(ctx, `SELECT tidemark.erase(e.id, e.generation, '`+campaign+`', NULL, 10)
+				FROM tidemark.begin_erasure('`+campaign+`', NULL, NULL, NULL, 'anna', 'a test', true) e`)
+			return err
+		}
+	}
+	for name, c := range map[string]struct {
+		holds func(context.Context, pgx.Tx) error
+		waits bool
+	}{
+		"an append to the campaign":            {appends(tagged("b", "closed")), true},
+		"an append elsewhere, with its tags":   {appends(tagged("held", "opened", "x")), false},
+		"a condition on its tag":               {decides(event.Tagged([]string{"x"}, "opened")), true},
+		"a condition on its tag, another type": {decides(event.Tagged([]string{"x"}, "closed")), false},
+		"a condition on another tag":           {decides(event.Tagged([]string{"y"}, "opened")), false},
+		"a condition on its type":              {decides(event.Types("opened")), true},
+		"a condition on a type with its lock":  {decides(event.Types(same)), true},
+		"a condition on a type with another":   {decides(event.Types(other)), false},
+		"a condition of many terms":            {decides(event.Tagged([]string{"y"}, many(70)...)), true},
+		"an erasure of the campaign":           {erases("b"), true},
+		"an erasure of another one":            {erases("c"), false},
+		"many tags, of which none is its":      {appends(imported("held")...), false},
+		"a scheduled append to the campaign": {func(ctx context.Context, tx pgx.Tx) error {
+			_, err := journal.AppendAt(ctx, tx, "b", time.Now().Add(time.Hour), tagged("b", "opened"))
+			return err
+		}, false},
+	} {
+		open, err := pool.Begin(t.Context())
+		if err == nil {
+			err = c.holds(t.Context(), open)
+		}
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		_ = pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
+			_, err := tx.Exec(t.Context(), `SET LOCAL lock_timeout = '50ms'`)
+			if err == nil {
+				err = appends(tagged("b", "opened", "x"))(t.Context(), tx)
+			}
+			if waits := sqlState(err) == "55P03"; waits != c.waits || !waits && err != nil {
+				t.Errorf("beside %s it waits: %t, %v", name, waits, err)
+			}
+			return errors.New("rolled back")
+		})
+		if err := open.Rollback(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // contend begins both transactions. It returns the open one and the result of the other, which
 // waits by then.
 func contend(t *testing.T, pool *pgxpool.Pool, c contention, settings ...string) (open pgx.Tx, waiting <-chan error) {

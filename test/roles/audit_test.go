@@ -35,7 +35,7 @@ func TestTheLogOfOperatorsCannotBeRewritten(t *testing.T) {
 		`TRUNCATE tidemark.operator_log_head`, `INSERT INTO tidemark.operator_log_head DEFAULT
 			VALUES`, `ALTER TABLE tidemark.operator_log DISABLE TRIGGER ALL`)
 	pools := map[string]*pgxpool.Pool{}
-	for _, role := range []string{"appender", "worker", "publisher", "reader", "operator"} {
+	for _, role := range roles() {
 		pools[role] = in.as(t, role)
 		refuses(t, pools[role], forge...)
 	}
@@ -46,7 +46,7 @@ func TestTheLogOfOperatorsCannotBeRewritten(t *testing.T) {
 	}
 	refuses(t, publishers, `SELECT tidemark.log_act('ada', 'x', '', '', '', '', 0, NULL, '', 0, '')`,
 		`SELECT FROM tidemark.operator_log`, `SELECT FROM tidemark.operator_log_head`)
-	for _, role := range []string{"worker", "operator"} {
+	for _, role := range []string{"worker", "process", "operator"} {
 		pool := pools[role]
 		must(t, pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
 			return publications.WriteLog(t.Context(), tx, publications.Act{By: "ada", Way: "cli"}, "x", publications.Key{}, "",

@@ -192,6 +192,60 @@ func TestGrantsDoNotDependOnTheOrder(t *testing.T) {
 	}
 }
 
+// Workers, and roles that may do what they may, create schemas and read models. No one else creates anything, also
+// where somebody had granted it before.
+func TestWorkersAloneCreateObjectsAndNotInPublic(t *testing.T) {
+	t.Parallel()
+	in := install(t, true)
+	for _, role := range roles() {
+		_, err := in.admin.Exec(t.Context(), fmt.Sprintf(`GRANT CREATE ON SCHEMA public TO %s_%s`, in.prefix, role))
+		must(t, err)
+	}
+	in.apply(t)
+	for _, role := range append(roles(), "owner") {
+		var got [4]bool
+		must(t, in.admin.QueryRow(t.Context(), `SELECT has_database_privilege($1, current_database(), 'CREATE'),
+			has_schema_privilege($1, 'tidemark_views', 'CREATE'), has_schema_privilege($1, 'tidemark', 'CREATE'),
+			has_schema_privilege($1, 'public', 'CREATE')`, in.prefix+"_"+role).Scan(&got[0], &got[1], &got[2], &got[3]))
+		works, owns := slices.Contains([]string{"worker", "process", "operator"}, role), role == "owner"
+		if want := [4]bool{works || owns, works, owns, owns}; got != want {
+			t.Errorf("%s may create in the database, tidemark_views, tidemark and public: %t, want %t", role, got, want)
+		}
+	}
+}
+
+// The guide lists the functions that run as their caller until the script has run.
+func TestTheGuideListsWhatTheScriptLetsRunAsTheOwner(t *testing.T) {
+	t.Parallel()
+	in := empty(t)
+	must(t, migrations.Up(t.Context(), in.url))
+	definers := func() (names []string) {
+		t.Helper()
+		rows, err := in.admin.Query(t.Context(), `SELECT DISTINCT proname FROM pg_proc
+			WHERE pronamespace = 'tidemark'::regnamespace AND prosecdef ORDER BY 1`)
+		must(t, err)
+		names, err = pgx.CollectRows(rows, pgx.RowTo[string])
+		must(t, err)
+		return names
+	}
+	before := definers()
+	in.apply(t)
+	made := slices.DeleteFunc(definers(), func(name string) bool { return slices.Contains(before, name) })
+	page, err := os.ReadFile(guide)
+	must(t, err)
+	_, rest, _ := strings.Cut(string(page), "The script makes ")
+	list, _, found := strings.Cut(rest, "`SECURITY DEFINER`")
+	var told []string
+	for i, part := range strings.Split(list, "`") {
+		if i%2 == 1 {
+			told = append(told, part)
+		}
+	}
+	if slices.Sort(told); !found || !slices.Equal(told, made) {
+		t.Errorf("the guide says %q, the script makes %q", told, made)
+	}
+}
+
 // settable names sequences that a role may set.
 func settable(t *testing.T, db *pgxpool.Pool, prefix string) {
 	t.Helper()

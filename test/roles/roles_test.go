@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -544,6 +545,18 @@ func TestOperatorActsThroughMaintenance(t *testing.T) {
 	out := run("doctor --all", 1) // may report problems of the server
 	if strings.Contains(out, "could not look") {
 		t.Errorf("the doctor lacks a privilege:\n%s", out)
+	}
+	if out := run("events export"); !strings.Contains(out, `"hero_joined"`) {
+		t.Errorf("an operator exports %.200s", out)
+	}
+	lines := filepath.Join(t.TempDir(), "events.ndjson")
+	var before, after int
+	count := func(n *int) { must(t, in.admin.QueryRow(t.Context(), "SELECT count(*) FROM tidemark.journal").Scan(n)) }
+	count(&before)
+	must(t, os.WriteFile(lines, []byte(`{"campaign_id": "new", "type": "noted"}`+"\n"), 0o600))
+	run("events import "+lines, 1, 3, 4, 5, 6)
+	if count(&after); before == 0 || after != before {
+		t.Errorf("an operator has imported: %d events, %d before", after, before)
 	}
 	refuses(t, in.connect(t, operator), `SELECT * FROM tidemark.append('c',
 		'[{"type": "noted"}]')`, "UPDATE tidemark.journal SET payload = '{}'", "DROP TABLE tidemark.journal",
