@@ -14,6 +14,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/devpg"
 	"github.com/tidemark-go/tidemark/internal/progress"
 	"github.com/tidemark-go/tidemark/migrations"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/pkg/projector/sqlfile"
 )
@@ -111,7 +112,7 @@ func newProjector(pool *pgxpool.Pool) (*projector.Projector, error) {
 	return projector.New(projector.Config{Pool: pool, ConsumerGroup: consumerGroup, Projections: loaded})
 }
 
-func loadProjections() ([]projector.Projection, error) {
+func loadProjections() ([]projection.Projection, error) {
 	files, err := fs.Sub(projections, "projections")
 	if err != nil {
 		return nil, err

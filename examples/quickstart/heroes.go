@@ -7,7 +7,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
-	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 )
 
 // Hero is the document kept for each hero.
@@ -27,8 +27,8 @@ const (
 	Wounded event.Type[Wound] = "hero_wounded"
 )
 
-func heroes() projector.Document[Hero] {
-	return projector.Document[Hero]{
+func heroes() projection.Document[Hero] {
+	return projection.Document[Hero]{
 		Name: "heroes", Version: 1, Types: []string{string(Joined), string(Wounded)},
 		Key: func(e event.Event) (string, error) { return e.AggregateID, nil },
 		Fold: func(h *Hero, e event.Event) (err error) {

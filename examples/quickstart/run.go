@@ -10,6 +10,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/migrations"
 	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
@@ -33,7 +34,7 @@ func run(ctx context.Context, url string, out io.Writer) error {
 	if err := catchUp(ctx, pool); err != nil {
 		return err
 	}
-	mira, _, err := heroes().Get(ctx, pool, campaign, hero)
+	mira, _, err := heroes().GetKey(ctx, pool, campaign, hero)
 	if err != nil {
 		return err
 	}
@@ -57,7 +58,7 @@ func play(ctx context.Context, pool *pgxpool.Pool) error {
 func catchUp(ctx context.Context, pool *pgxpool.Pool) error {
 	p, err := projector.New(projector.Config{
 		Pool: pool, ConsumerGroup: "quickstart",
-		Projections: []projector.Projection{projector.NewDocument(heroes())},
+		Projections: []projection.Projection{heroes()},
 	})
 	if err != nil {
 		return err

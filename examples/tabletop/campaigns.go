@@ -2,7 +2,7 @@ package tabletop
 
 import (
 	"github.com/tidemark-go/tidemark/pkg/event"
-	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 )
 
 // Campaign is a row of the table campaigns: one document for each campaign.
@@ -19,8 +19,8 @@ type Campaign struct {
 }
 
 // Campaigns is a document projection: a campaign and its counts.
-func Campaigns() projector.Projection {
-	return projector.NewDocument(projector.Document[Campaign]{
+func Campaigns() projection.Projection {
+	return projection.Document[Campaign]{
 		Name:    "campaigns",
 		Version: 1,
 		Types:   projectedTypes(),
@@ -28,7 +28,7 @@ func Campaigns() projector.Projection {
 			"STORED",
 		Indexes: "CREATE INDEX ON campaigns (status)",
 		Fold:    (*Campaign).fold,
-	})
+	}
 }
 
 func (c *Campaign) fold(e event.Event) error {

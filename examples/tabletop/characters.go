@@ -2,7 +2,7 @@ package tabletop
 
 import (
 	"github.com/tidemark-go/tidemark/pkg/event"
-	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 )
 
 // Character is a row of the table characters: one document for each character in play.
@@ -17,8 +17,8 @@ type Character struct {
 
 // Characters is a document projection with several documents for each campaign. A document is
 // deleted with its character.
-func Characters() projector.Projection {
-	return projector.NewDocument(projector.Document[Character]{
+func Characters() projection.Projection {
+	return projection.Document[Character]{
 		Name:    "characters",
 		Version: 1,
 		Types: []string{
@@ -29,7 +29,7 @@ func Characters() projector.Projection {
 			"((doc->>'hit_points')::integer) STORED",
 		Key:  func(e event.Event) (string, error) { return e.AggregateID, nil },
 		Fold: (*Character).fold,
-	})
+	}
 }
 
 func (c *Character) fold(e event.Event) error {
@@ -54,7 +54,7 @@ func (c *Character) fold(e event.Event) error {
 		c.HitPoints += p.Amount
 		return err
 	case CharacterDeletedType:
-		return projector.Delete
+		return projection.Delete
 	}
 	return nil
 }

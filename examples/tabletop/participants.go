@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/tidemark-go/tidemark/pkg/event"
-	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 )
 
 const participantsTable = `
@@ -21,29 +21,29 @@ CREATE TABLE participants (
 )`
 
 // Participants is a projection with typed handlers: the seats, with present and past participants.
-func Participants() projector.Projection {
-	h := projector.NewHandlers(projector.Spec{Name: "participants", Version: 1, Tables: participantsTable})
-	projector.On(h, ParticipantJoinedType, func(_ context.Context, g *projector.Group, e event.Event,
+func Participants() projection.Projection {
+	h := &projection.Handlers{Name: "participants", Version: 1, Tables: participantsTable}
+	h.On = append(h.On, projection.Handle(ParticipantJoinedType, func(_ context.Context, g *projection.Group, e event.Event,
 		p ParticipantJoined,
 	) error {
 		g.Queue(`INSERT INTO participants (campaign_id, participant_id, name, role, seat, joined_at)
 			VALUES ($1, $2, $3, $4, $5, $6)`,
 			e.CampaignID, p.ParticipantID, p.Name, p.Role, p.Seat, e.OccurredAt)
 		return nil
-	})
-	projector.On(h, ParticipantSeatChangedType, func(_ context.Context, g *projector.Group, e event.Event,
+	}))
+	h.On = append(h.On, projection.Handle(ParticipantSeatChangedType, func(_ context.Context, g *projection.Group, e event.Event,
 		p ParticipantSeatChanged,
 	) error {
 		g.Queue(`UPDATE participants SET seat = $3 WHERE campaign_id = $1 AND participant_id = $2`,
 			e.CampaignID, p.ParticipantID, p.Seat)
 		return nil
-	})
-	projector.On(h, ParticipantLeftType, func(_ context.Context, g *projector.Group, e event.Event,
+	}))
+	h.On = append(h.On, projection.Handle(ParticipantLeftType, func(_ context.Context, g *projection.Group, e event.Event,
 		p ParticipantLeft,
 	) error {
 		g.Queue(`UPDATE participants SET seat = NULL, left_at = $3 WHERE campaign_id = $1 AND participant_id = $2`,
 			e.CampaignID, p.ParticipantID, e.OccurredAt)
 		return nil
-	})
+	}))
 	return h
 }

@@ -2,7 +2,7 @@ package tabletop
 
 import (
 	"github.com/tidemark-go/tidemark/pkg/event"
-	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 )
 
 // PlayerPage is a row of the table players: what a person has done at the tables of all campaigns.
@@ -22,12 +22,12 @@ const tablesShown = 5
 
 // Players is a document projection across campaigns: a page for each person. The order of the tables
 // is that of the journal, so a rebuild gives the same pages.
-func Players() projector.Document[PlayerPage] {
-	return projector.Document[PlayerPage]{
+func Players() projection.Document[PlayerPage] {
+	return projection.Document[PlayerPage]{
 		Name:    "players",
 		Version: 1,
 		Types:   []string{ParticipantJoinedType, InviteCreatedType},
-		Scope:   projector.ScopeJournal,
+		Scope:   projection.ScopeJournal,
 		Key: func(e event.Event) (string, error) {
 			p, err := event.Decode[struct{ Name, Recipient string }](e)
 			return p.Name + p.Recipient, err // an event has one of them

@@ -4,7 +4,7 @@ import (
 	"embed"
 	"io/fs"
 
-	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/projector/sqlfile"
 )
 
@@ -12,7 +12,7 @@ import (
 var sqlFiles embed.FS
 
 // Projections returns all read models of the example.
-func Projections() ([]projector.Projection, error) {
+func Projections() ([]projection.Projection, error) {
 	folder, err := fs.Sub(sqlFiles, "projections")
 	if err != nil {
 		return nil, err
@@ -21,7 +21,7 @@ func Projections() ([]projector.Projection, error) {
 	if err != nil {
 		return nil, err
 	}
-	return append([]projector.Projection{
-		Campaigns(), Characters(), Participants(), projector.NewDocument(Players()),
+	return append([]projection.Projection{
+		Campaigns(), Characters(), Participants(), Players(),
 	}, files...), nil
 }

@@ -6,7 +6,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/examples/tabletop"
 	"github.com/tidemark-go/tidemark/pkg/event"
-	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/projector/projectiontest"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -22,12 +22,12 @@ func TestProjectionsKeepTheirPromises(t *testing.T) {
 			"sessions", len(projections))
 	}
 	pool := pgtest.New(t)
-	for _, projection := range projections {
-		if projection.Spec().Scope == projector.ScopeJournal {
+	for _, p := range projections {
+		if p.Spec().Scope == projection.ScopeJournal {
 			continue // it depends on the order of campaigns; Verify compares it with the journal in this order
 		}
-		t.Run(projection.Spec().Name, func(t *testing.T) {
-			projectiontest.Run(t, pool, projection, someEvents(projection.Spec().Types, 30))
+		t.Run(p.Spec().Name, func(t *testing.T) {
+			projectiontest.Run(t, pool, p, someEvents(p.Spec().Types, 30))
 		})
 	}
 }

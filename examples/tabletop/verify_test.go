@@ -136,7 +136,7 @@ func TestALeaderboardCountsTheTablesOfAllCampaigns(t *testing.T) {
 		ORDER BY joined DESC, player LIMIT 1`).Scan(&player, &joined); err != nil {
 		t.Fatal(err)
 	}
-	page, found, err := tabletop.Players().Get(t.Context(), pool, "", player)
+	page, found, err := tabletop.Players().Get(t.Context(), pool, player)
 	if err != nil || !found || page.Joined != joined || len(page.Tables) != 5 {
 		t.Errorf("%s leads with %d tables, and the page says %+v, %t, %v", player, joined, page, found, err)
 	}

@@ -2,7 +2,7 @@ package main
 
 import (
 	"github.com/tidemark-go/tidemark/pkg/event"
-	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 )
 
 // balance is the read model of a wallet.
@@ -13,8 +13,8 @@ type balance struct {
 }
 
 // balances keeps one document for each wallet.
-func balances() projector.Document[balance] {
-	return projector.Document[balance]{
+func balances() projection.Document[balance] {
+	return projection.Document[balance]{
 		Name: "wallet_balances", Version: 1, Types: []string{opened, deposited, withdrawn, sent, received},
 		Key: func(e event.Event) (string, error) { return e.AggregateID, nil },
 		Fold: func(b *balance, e event.Event) error {

@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/tidemark-go/tidemark/pkg/event"
-	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 )
 
 // day is the read model of a day: what all wallets have taken in and given out, in cents.
@@ -15,9 +15,9 @@ type day struct {
 }
 
 // days keeps one document for each day in UTC, across all wallets.
-func days() projector.Document[day] {
-	return projector.Document[day]{
-		Name: "wallet_days", Version: 1, Types: []string{deposited, withdrawn, sent}, Scope: projector.ScopeJournal,
+func days() projection.Document[day] {
+	return projection.Document[day]{
+		Name: "wallet_days", Version: 1, Types: []string{deposited, withdrawn, sent}, Scope: projection.ScopeJournal,
 		Key: func(e event.Event) (string, error) { return e.OccurredAt.UTC().Format(time.DateOnly), nil },
 		Fold: func(d *day, e event.Event) error {
 			m, err := event.Decode[moved](e)

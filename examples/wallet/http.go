@@ -55,14 +55,14 @@ func handler(w wallets) http.Handler {
 		return w.request(ctx, id, c.To, c.Amount)
 	})
 	mux.HandleFunc("GET /wallets/{id}", func(out http.ResponseWriter, r *http.Request) {
-		b, found, err := balances().Get(r.Context(), w.pool, "wallet-"+r.PathValue("id"), r.PathValue("id"))
+		b, found, err := balances().GetKey(r.Context(), w.pool, "wallet-"+r.PathValue("id"), r.PathValue("id"))
 		if err == nil && !found {
 			err = errNotOpen
 		}
 		answer(out, b, err)
 	})
 	mux.HandleFunc("GET /days/{day}", func(out http.ResponseWriter, r *http.Request) {
-		d, _, err := days().Get(r.Context(), w.pool, "", r.PathValue("day"))
+		d, _, err := days().Get(r.Context(), w.pool, r.PathValue("day"))
 		answer(out, d, err)
 	})
 	return mux

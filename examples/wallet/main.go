@@ -37,6 +37,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/devpg"
 	"github.com/tidemark-go/tidemark/migrations"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
@@ -111,8 +112,8 @@ func newWorker(pool *pgxpool.Pool) (*projector.Projector, error) {
 	})
 }
 
-func projections() []projector.Projection {
-	return []projector.Projection{
-		projector.NewDocument(balances()), projector.NewDocument(days()), projector.NewProcess(transfers()),
+func projections() []projection.Projection {
+	return []projection.Projection{
+		balances(), days(), transfers(),
 	}
 }

@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/tidemark-go/tidemark/pkg/event"
-	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 )
 
 // request asks for a transfer. Whether the wallet has enough is decided by [transfers].
@@ -26,13 +26,13 @@ func (w wallets) request(ctx context.Context, from, to string, amount int64) err
 // transfers carries out requested transfers: it sends the funds from one wallet, then the other
 // receives them, then the first knows that the transfer is settled. Its state is a wallet's funds, up
 // to the event that it reacts to. Later events cannot take what a request holds.
-func transfers() projector.Process[funds] {
-	return projector.Process[funds]{
+func transfers() projection.Process[funds] {
+	return projection.Process[funds]{
 		Name: "wallet_transfers", Version: 1,
 		Types: []string{opened, deposited, withdrawn, requested, sent, received},
 		Key:   func(e event.Event) (string, error) { return e.AggregateID, nil },
 		Fold:  func(f *funds, e event.Event) error { return f.add(e) },
-		React: func(f *funds, e event.Event) ([]projector.Do, error) {
+		React: func(f *funds, e event.Event) ([]projection.Do, error) {
 			m, err := event.Decode[moved](e)
 			other := moved{Wallet: m.With, With: m.Wallet, Amount: m.Amount, Transfer: m.Transfer}
 			switch {
@@ -53,7 +53,7 @@ func transfers() projector.Process[funds] {
 }
 
 // then appends one event at once.
-func then(eventType string, m moved) []projector.Do {
+func then(eventType string, m moved) []projection.Do {
 	e := newEvent(eventType, m)
-	return []projector.Do{{Campaign: e.CampaignID, Events: []event.Event{e}}}
+	return []projection.Do{{Campaign: e.CampaignID, Events: []event.Event{e}}}
 }

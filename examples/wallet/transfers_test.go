@@ -100,7 +100,7 @@ func TestRequestedTransfersConserveMoneyWhoeverIsKilled(t *testing.T) {
 		if _, err := journal.DecideAll(t.Context(), pool, model); err != nil {
 			t.Fatal(err)
 		}
-		b, _, err := balances().Get(t.Context(), pool, "wallet-"+id, id)
+		b, _, err := balances().GetKey(t.Context(), pool, "wallet-"+id, id)
 		state, _, err2 := transfers().Get(t.Context(), pool, id)
 		if err != nil || err2 != nil || model.State.Balance < 0 || model.State.Held != 0 || b.Balance != model.State.Balance ||
 			state != model.State {

@@ -19,6 +19,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/internal/store/rows"
 	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
@@ -182,7 +183,7 @@ func passing(err error) bool {
 	case permanent:
 		return false
 	case redact.SQLState(err) != "":
-		return projector.Classify(err) != projector.ClassPermanent
+		return projection.Classify(err) != projection.ClassPermanent
 	}
 	return failure.IsInfrastructure(err)
 }

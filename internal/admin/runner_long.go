@@ -14,7 +14,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
 	"github.com/tidemark-go/tidemark/internal/slice"
 	"github.com/tidemark-go/tidemark/internal/store/lease"
-	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/pkg/lookback"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
@@ -153,7 +153,7 @@ func (r *Runner) verify(ctx context.Context, o Operation, p *progress) error {
 		return r.prove(ctx, o, v, p)
 	}
 	var differ []string
-	report, err := r.cfg.Projector.Verify(ctx, projector.VerifyRequest{
+	report, err := r.cfg.Projector.Verify(ctx, lookback.VerifyRequest{
 		Projection: v.Projection, Campaigns: v.Campaigns, Sample: v.Sample, All: len(v.Campaigns) == 0 && v.Sample == 0,
 		Ignore: v.Ignore, Concurrency: 1,
 		OnCampaign: func(id string) {
@@ -161,7 +161,7 @@ func (r *Runner) verify(ctx context.Context, o Operation, p *progress) error {
 				differ = append(differ, id)
 			}
 		},
-		OnProgress: func(now projector.VerifyReport) { p.set(now, now.Total, now.Campaigns, now.Skipped, now.Differing) },
+		OnProgress: func(now lookback.VerifyReport) { p.set(now, now.Total, now.Campaigns, now.Skipped, now.Differing) },
 	})
 	if err != nil {
 		return err

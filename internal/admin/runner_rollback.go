@@ -9,7 +9,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
-	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 )
 
 // rollback does a requested rollback that no other worker holds.
@@ -29,7 +29,7 @@ func (r *Runner) rollBack(ctx context.Context, o Operation) error {
 	}
 	db := ending{Pool: r.cfg.Pool, id: o.ID, owner: r.cfg.Owner}
 	err = rebuild.Rollback(ctx, db, asked.Projection, options, failed.Act{By: o.By, Reason: o.signed()})
-	if err != nil && projector.Classify(err) == projector.ClassLock { // it has waited for long enough
+	if err != nil && projection.Classify(err) == projection.ClassLock { // it has waited for long enough
 		err = errPermanent{err}
 	}
 	return err

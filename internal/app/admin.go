@@ -20,14 +20,14 @@ import (
 	"github.com/tidemark-go/tidemark/internal/surface/pages"
 	"github.com/tidemark-go/tidemark/internal/surface/web"
 	"github.com/tidemark-go/tidemark/pkg/journal"
-	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 )
 
 // startAdmin serves the pages and the API for operators at listener until ctx ends. It returns their URL, or
 // "off" if the settings name no address.
 func startAdmin(
 	ctx context.Context, g *errgroup.Group, settings config.Worker, opts Options, listener net.Listener, acts admin.Config,
-	projections []projector.Projection, catalogue *journal.Catalogue, routes *publishing.Routes, logger *slog.Logger,
+	projections []projection.Projection, catalogue *journal.Catalogue, routes *publishing.Routes, logger *slog.Logger,
 ) (pagesURL string, err error) {
 	s := settings.Admin
 	if s.Addr == "off" {

@@ -21,7 +21,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/verification"
 	"github.com/tidemark-go/tidemark/pkg/archive"
 	"github.com/tidemark-go/tidemark/pkg/journal"
-	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
@@ -29,7 +29,7 @@ import (
 type Options struct {
 	Name        string
 	Short       string
-	Projections []projector.Projection
+	Projections []projection.Projection
 	Catalogue   *journal.Catalogue
 	Sinks       []publisher.Kind
 	Archives    archive.Kinds

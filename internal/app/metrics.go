@@ -14,13 +14,13 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/config"
 	"github.com/tidemark-go/tidemark/internal/status"
-	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 )
 
 // collect registers the process's metrics, and the database's while this process has the duty, until
 // ctx ends.
 func collect(
-	ctx context.Context, g *errgroup.Group, pool *pgxpool.Pool, settings config.Worker, mode projector.Mode,
+	ctx context.Context, g *errgroup.Group, pool *pgxpool.Pool, settings config.Worker, mode projection.Mode,
 	registry prometheus.Registerer, logger *slog.Logger,
 ) error {
 	owner, err := uuid.NewV7()

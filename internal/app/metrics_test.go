@@ -26,7 +26,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/config"
 	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
-	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 	"github.com/tidemark-go/tidemark/test/support/memory"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
@@ -60,30 +60,30 @@ const (
 
 // notes applies events of type noted. The first attempt at "flaky" fails, all attempts at "poison"
 // fail, and "odd" is skipped.
-func notes() projector.Projection {
-	h := projector.NewHandlers(projector.Spec{
+func notes() projection.Projection {
+	h := &projection.Handlers{
 		Name: "notes", Version: 1,
 		Tables:      "CREATE TABLE notes (campaign_id text, seq bigint, PRIMARY KEY (campaign_id, seq))",
-		OnFailure:   projector.Policy{Base: time.Millisecond},
-		OnFailureOf: map[string]projector.Policy{"odd": {Action: projector.ActionSkip}},
-	})
-	apply := func(_ context.Context, g *projector.Group, e event.Event, _ struct{}) error {
+		OnFailure:   projection.Policy{Base: time.Millisecond},
+		OnFailureOf: map[string]projection.Policy{"odd": {Action: projection.ActionSkip}},
+	}
+	apply := func(_ context.Context, g *projection.Group, e event.Event, _ struct{}) error {
 		g.Queue("INSERT INTO notes VALUES ($1, $2)", e.CampaignID, e.Seq)
 		return nil
 	}
 	var tried atomic.Int64
-	projector.On(h, "noted", apply)
-	projector.On(h, "flaky", func(ctx context.Context, g *projector.Group, e event.Event, none struct{}) error {
+	h.On = append(h.On, projection.Handle("noted", apply))
+	h.On = append(h.On, projection.Handle("flaky", func(ctx context.Context, g *projection.Group, e event.Event, none struct{}) error {
 		if tried.Add(1) <= 2 { // once in the group and once in the search for the culprit
 			return errors.New("not now")
 		}
 		return apply(ctx, g, e, none)
-	})
-	fail := func(context.Context, *projector.Group, event.Event, struct{}) error {
-		return projector.Permanent(errors.New("never"))
+	}))
+	fail := func(context.Context, *projection.Group, event.Event, struct{}) error {
+		return projection.Permanent(errors.New("never"))
 	}
-	projector.On(h, "poison", fail)
-	projector.On(h, "odd", fail)
+	h.On = append(h.On, projection.Handle("poison", fail))
+	h.On = append(h.On, projection.Handle("odd", fail))
 	return h
 }
 
@@ -231,7 +231,7 @@ func TestMetricsSayWhatHappened(t *testing.T) {
 	}}
 	kind := publisher.Kind{Name: "memory", Open: func(publisher.Settings) (publisher.Sink, error) { return sink, nil }}
 	url := worker(t, pool, Options{
-		Name: "worker", Projections: []projector.Projection{notes()},
+		Name: "worker", Projections: []projection.Projection{notes()},
 		Sinks: []publisher.Kind{kind},
 	})
 	before := eventually(t, url, func(m map[string]*dto.MetricFamily) error {

@@ -13,8 +13,9 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
-	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
+	"github.com/tidemark-go/tidemark/pkg/waiter"
 	"github.com/tidemark-go/tidemark/test/support/memory"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -84,8 +85,8 @@ func TestNothingNotifiesWhileTheQueueIsMoreThanHalfFull(t *testing.T) {
 	kind := publisher.Kind{Name: "memory", Open: func(publisher.Settings) (publisher.Sink, error) {
 		return &memory.Sink{}, nil
 	}}
-	worker(t, pool, Options{Sinks: []publisher.Kind{kind}, Projections: []projector.Projection{notes()}})
-	waiter := projector.NewWaiter(pool, nil)
+	worker(t, pool, Options{Sinks: []publisher.Kind{kind}, Projections: []projection.Projection{notes()}})
+	waiter := waiter.New(pool, nil)
 	running, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- waiter.Run(running) }()

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/tidemark-go/tidemark/migrations"
-	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 	"github.com/tidemark-go/tidemark/test/support/memory"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
@@ -45,7 +45,7 @@ func TestAWorkerGoesOnWithARotatedPassword(t *testing.T) {
 		return &memory.Sink{}, nil
 	}}
 	worker(t, connectTo(t, address.String()), Options{
-		Sinks: []publisher.Kind{kind}, Projections: []projector.Projection{notes()},
+		Sinks: []publisher.Kind{kind}, Projections: []projection.Projection{notes()},
 	})
 	sessions := func(listening bool) string {
 		condition := "usename = 'rotated' AND pid <> pg_backend_pid()"

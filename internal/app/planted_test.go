@@ -25,7 +25,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/sinks"
 	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
-	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -76,93 +76,93 @@ type plantedPayload struct {
 }
 
 // plantedHandlers fail in the ways in which code quotes its input.
-func plantedHandlers() []projector.Projection {
-	h := projector.NewHandlers(projector.Spec{
+func plantedHandlers() []projection.Projection {
+	h := &projection.Handlers{
 		Name: "handled", Version: 1,
-		OnFailure: projector.Policy{Attempts: 2, Base: time.Millisecond, Max: time.Millisecond},
+		OnFailure: projection.Policy{Attempts: 2, Base: time.Millisecond, Max: time.Millisecond},
 		Tables: `CREATE TABLE handled (name text PRIMARY KEY, campaign_id text UNIQUE);
 			CREATE CONSTRAINT TRIGGER later AFTER INSERT ON handled DEFERRABLE INITIALLY DEFERRED
 				FOR EACH ROW EXECUTE FUNCTION public.complain_later()`,
-	})
-	for way, fail := range map[string]func(g *projector.Group, e event.Event, name string) error{
-		"quoted": func(_ *projector.Group, _ event.Event, name string) error {
+	}
+	for way, fail := range map[string]func(g *projection.Group, e event.Event, name string) error{
+		"quoted": func(_ *projection.Group, _ event.Event, name string) error {
 			return fmt.Errorf("no player %q", name)
 		},
-		"plain": func(_ *projector.Group, e event.Event, name string) error {
+		"plain": func(_ *projection.Group, e event.Event, name string) error {
 			return fmt.Errorf("%s by %s of %v", name, e.Metadata, e.Tags)
 		},
-		"wrapped": func(_ *projector.Group, e event.Event, _ string) error {
+		"wrapped": func(_ *projection.Group, e event.Event, _ string) error {
 			return fmt.Errorf("event %s: %w", e.Payload, errors.New(e.Tags[0]))
 		},
-		"cut": func(_ *projector.Group, _ event.Event, name string) error {
+		"cut": func(_ *projection.Group, _ event.Event, name string) error {
 			return fmt.Errorf("no player %s", name[:len(planted)+3])
 		},
-		"shouted": func(_ *projector.Group, _ event.Event, name string) error {
+		"shouted": func(_ *projection.Group, _ event.Event, name string) error {
 			return errors.New(strings.ToUpper(name))
 		},
-		"escaped": func(_ *projector.Group, _ event.Event, name string) error {
+		"escaped": func(_ *projection.Group, _ event.Event, name string) error {
 			return errors.New(url.QueryEscape(name))
 		},
-		"permanent": func(_ *projector.Group, _ event.Event, name string) error {
-			return projector.Permanent(errors.New(name))
+		"permanent": func(_ *projection.Group, _ event.Event, name string) error {
+			return projection.Permanent(errors.New(name))
 		},
-		"panics": func(_ *projector.Group, _ event.Event, name string) error { panic(name) },
-		"dies":   func(_ *projector.Group, _ event.Event, name string) error { panic(fmt.Errorf("no %s", name)) },
-		"number": func(_ *projector.Group, _ event.Event, name string) error {
+		"panics": func(_ *projection.Group, _ event.Event, name string) error { panic(name) },
+		"dies":   func(_ *projection.Group, _ event.Event, name string) error { panic(fmt.Errorf("no %s", name)) },
+		"number": func(_ *projection.Group, _ event.Event, name string) error {
 			_, err := strconv.Atoi(name)
 			return err
 		},
-		"decoded": func(_ *projector.Group, e event.Event, _ string) error {
+		"decoded": func(_ *projection.Group, e event.Event, _ string) error {
 			return json.Unmarshal(e.Payload, new([]int))
 		},
-		"queued": func(g *projector.Group, _ event.Event, name string) error {
+		"queued": func(g *projection.Group, _ event.Event, name string) error {
 			g.Queue("SELECT $1::int", name)
 			return nil
 		},
-		"unencoded": func(g *projector.Group, _ event.Event, name string) error {
+		"unencoded": func(g *projection.Group, _ event.Event, name string) error {
 			g.Queue("SELECT $1::int", struct{ Name string }{name})
 			return nil
 		},
-		"committed": func(g *projector.Group, _ event.Event, name string) error {
+		"committed": func(g *projection.Group, _ event.Event, name string) error {
 			g.Queue("INSERT INTO handled VALUES ($1)", name)
 			return nil
 		},
 	} {
-		projector.On(h, event.Type[plantedPayload](way), func(_ context.Context, g *projector.Group, e event.Event, p plantedPayload) error {
+		h.On = append(h.On, projection.Handle(event.Type[plantedPayload](way), func(_ context.Context, g *projection.Group, e event.Event, p plantedPayload) error {
 			return fail(g, e, p.Name)
-		})
+		}))
 	}
 	var tries atomic.Int64
-	shaky := projector.NewHandlers(projector.Spec{
-		Name: "shaky", Version: 1, Classify: func(error) projector.Class { return projector.ClassInfrastructure },
+	shaky := &projection.Handlers{
+		Name: "shaky", Version: 1, Classify: func(error) projection.Class { return projection.ClassInfrastructure },
 		Tables: `CREATE TABLE shaky (name text PRIMARY KEY, campaign_id text UNIQUE);
 			CREATE TRIGGER once BEFORE INSERT ON shaky FOR EACH ROW EXECUTE FUNCTION public.complain_once()`,
-	})
-	projector.On(shaky, "shaken", func(_ context.Context, _ *projector.Group, _ event.Event, p plantedPayload) error {
+	}
+	shaky.On = append(shaky.On, projection.Handle("shaken", func(_ context.Context, _ *projection.Group, _ event.Event, p plantedPayload) error {
 		if tries.Add(1) < 3 {
 			return fmt.Errorf("not now, %s", p.Name)
 		}
 		return nil
-	})
-	disturb := func(_ context.Context, g *projector.Group, _ event.Event, p plantedPayload) error {
+	}))
+	disturb := func(_ context.Context, g *projection.Group, _ event.Event, p plantedPayload) error {
 		g.Queue("INSERT INTO shaky VALUES ($1)", p.Name)
 		return nil
 	}
-	projector.On(shaky, "disturbed", disturb)
-	folded := projector.NewDocument(projector.Document[plantedPayload]{
+	shaky.On = append(shaky.On, projection.Handle("disturbed", disturb))
+	folded := projection.Document[plantedPayload]{
 		Name: "folded", Version: 1, Types: []string{"folded"},
-		OnFailure: projector.Policy{Action: projector.ActionPause},
+		OnFailure: projection.Policy{Action: projection.ActionPause},
 		Fold:      func(_ *plantedPayload, e event.Event) error { return fmt.Errorf("cannot fold %s", e.Payload) },
-	})
-	skipped := projector.NewHandlers(projector.Spec{
+	}
+	skipped := &projection.Handlers{
 		Name: "skipped", Version: 1, Tables: `CREATE TABLE skipped (name text, campaign_id text)`,
-		OnFailure: projector.Policy{Action: projector.ActionSkip},
-	})
-	pass := func(_ context.Context, _ *projector.Group, _ event.Event, p plantedPayload) error {
+		OnFailure: projection.Policy{Action: projection.ActionSkip},
+	}
+	pass := func(_ context.Context, _ *projection.Group, _ event.Event, p plantedPayload) error {
 		return errors.New(p.Name)
 	}
-	projector.On(skipped, "passed", pass)
-	return []projector.Projection{h, shaky, folded, skipped}
+	skipped.On = append(skipped.On, projection.Handle("passed", pass))
+	return []projection.Projection{h, shaky, folded, skipped}
 }
 
 // meanSink fails in the ways in which sinks do, and repeats its input.

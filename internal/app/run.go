@@ -35,6 +35,7 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/archive"
 	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
@@ -95,7 +96,7 @@ func run(ctx context.Context, settings config.Worker, opts Options, open ports, 
 	}
 	probes := probes{pool: pool}
 	var p *projector.Projector
-	if len(projections) > 0 || mode.Mode == projector.ModeEnqueueOnly {
+	if len(projections) > 0 || mode.Mode == projection.ModeEnqueueOnly {
 		cfg := projectorConfig(settings)
 		cfg.Pool, cfg.Projections, cfg.Catalogue, cfg.Logger, cfg.Registerer, cfg.Mode, cfg.TracerProvider = pool,
 			projections, catalogue, logger, registry, mode.Mode, traces
@@ -107,7 +108,7 @@ func run(ctx context.Context, settings config.Worker, opts Options, open ports, 
 		probes.stuck = append(probes.stuck, p.Stuck)
 	}
 	g, ctx := errgroup.WithContext(ctx)
-	names := slice.Of(projections, func(p projector.Projection) string { return p.Spec().Name })
+	names := slice.Of(projections, func(p projection.Projection) string { return p.Spec().Name })
 	acts := admin.Config{Projector: p, Projections: names, Catalogue: catalogue, Archive: store}
 	pagesURL, err := startAdmin(ctx, g, settings, opts, open.admin, acts, projections, catalogue, routes, logger)
 	if err != nil {
@@ -183,7 +184,7 @@ func run(ctx context.Context, settings config.Worker, opts Options, open ports, 
 }
 
 // versioned returns a projection's name and version, for people.
-func versioned(p projector.Projection) string {
+func versioned(p projection.Projection) string {
 	return fmt.Sprintf("%s version %d", p.Spec().Name, p.Spec().Version)
 }
 
@@ -199,7 +200,7 @@ func projectorConfig(s config.Worker) projector.Config {
 // checkStart checks the projections when another fault already keeps the worker from starting, so
 // that all faults are reported together. Without the schema it checks nothing.
 func checkStart(
-	ctx context.Context, pool *pgxpool.Pool, settings config.Worker, projections []projector.Projection,
+	ctx context.Context, pool *pgxpool.Pool, settings config.Worker, projections []projection.Projection,
 	catalogue *journal.Catalogue, schema bool,
 ) error {
 	if !schema || len(projections) == 0 {
@@ -217,14 +218,14 @@ func checkStart(
 
 // load returns the program's projections and those of the folder, and the catalogue.
 func load(
-	settings config.Worker, opts Options, mode projector.Mode,
-) ([]projector.Projection, *journal.Catalogue, error) {
+	settings config.Worker, opts Options, mode projection.Mode,
+) ([]projection.Projection, *journal.Catalogue, error) {
 	code := verification.Compiled{Projections: opts.Projections, Catalogue: opts.Catalogue}
 	projections, catalogue, err := code.Load(settings.ProjectionsDir, settings.Catalogue)
 	if err == nil {
 		catalogue, err = settings.WrappingKeys.Seal(catalogue)
 	}
-	if err == nil && len(projections) == 0 && !publishes(settings) && mode != projector.ModeEnqueueOnly {
+	if err == nil && len(projections) == 0 && !publishes(settings) && mode != projection.ModeEnqueueOnly {
 		err = errors.New("there is nothing to project or to publish: name a folder of SQL files with --projections-dir or " +
 			"TIDEMARK_PROJECTIONS_DIR, or what to publish with TIDEMARK_PUBLISHERS")
 	}

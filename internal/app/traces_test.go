@@ -14,7 +14,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
-	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 	"github.com/tidemark-go/tidemark/test/support/memory"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
@@ -43,7 +43,7 @@ func TestAWorkerSendsItsTracesWhereTheUsualVariablesSay(t *testing.T) {
 	kind := publisher.Kind{Name: "memory", Open: func(publisher.Settings) (publisher.Sink, error) {
 		return &memory.Sink{}, nil
 	}}
-	worker(t, pool, Options{Name: "worker", Projections: []projector.Projection{notes()}, Sinks: []publisher.Kind{kind}},
+	worker(t, pool, Options{Name: "worker", Projections: []projection.Projection{notes()}, Sinks: []publisher.Kind{kind}},
 		"--otel-traces")
 	err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
 		_, err := journal.Append(t.Context(), tx, "c", journal.Any,

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 )
 
 const (
@@ -16,22 +16,22 @@ const (
 func TestTheSwitchesResolveToOneMode(t *testing.T) {
 	for _, row := range []struct {
 		outbox, worker, shadow string // "": not set
-		mode                   projector.Mode
+		mode                   projection.Mode
 		warning                string
 		refused                []string
 	}{
-		{"false", "false", "false", projector.ModeInlineApplyOnly, "", nil},
-		{"true", "true", "false", projector.ModeOutboxApplyOnly, "", nil},
-		{"true", "false", "true", projector.ModeShadowOnly, "", nil},
-		{"true", "false", "false", projector.ModeEnqueueOnly, "", nil},
-		{"true", "true", "true", projector.ModeOutboxApplyOnly, "takes precedence", nil},
+		{"false", "false", "false", projection.ModeInlineApplyOnly, "", nil},
+		{"true", "true", "false", projection.ModeOutboxApplyOnly, "", nil},
+		{"true", "false", "true", projection.ModeShadowOnly, "", nil},
+		{"true", "false", "false", projection.ModeEnqueueOnly, "", nil},
+		{"true", "true", "true", projection.ModeOutboxApplyOnly, "takes precedence", nil},
 		{"false", "true", "false", "", "", []string{workerEnv + " is true and " + outboxEnv + " is false"}},
 		{"false", "false", "true", "", "", []string{shadowEnv + " is true and " + outboxEnv + " is false"}},
 		{"false", "true", "true", "", "", []string{workerEnv + " is true", shadowEnv + " is true"}},
-		{"", "", "", projector.ModeOutboxApplyOnly, "", nil},
-		{"false", "", "", projector.ModeInlineApplyOnly, "", nil},
-		{"", "", "true", projector.ModeShadowOnly, "", nil},
-		{"1", "0", "f", projector.ModeEnqueueOnly, "", nil},
+		{"", "", "", projection.ModeOutboxApplyOnly, "", nil},
+		{"false", "", "", projection.ModeInlineApplyOnly, "", nil},
+		{"", "", "true", projection.ModeShadowOnly, "", nil},
+		{"1", "0", "f", projection.ModeEnqueueOnly, "", nil},
 	} {
 		t.Run("outbox "+row.outbox+" worker "+row.worker+" shadow "+row.shadow, func(t *testing.T) {
 			t.Setenv(outboxEnv, row.outbox)
@@ -67,7 +67,7 @@ func TestAModeSaysWhereItCameFrom(t *testing.T) {
 	}
 	m, err := settings.Outbox.Mode()
 	want := outboxEnv + "=true (environment), " + workerEnv + "=false (flag)"
-	if err != nil || m.Mode != projector.ModeEnqueueOnly || m.From != want {
+	if err != nil || m.Mode != projection.ModeEnqueueOnly || m.From != want {
 		t.Errorf("got %+v, %v, want %s", m, err, want)
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
@@ -134,7 +135,7 @@ type Outbox struct {
 
 // Mode is the mode that an [Outbox] resolves to.
 type Mode struct {
-	Mode    projector.Mode
+	Mode    projection.Mode
 	Warning string // a switch that has no effect; empty: none
 	From    string // the switches that were set and their sources, for people; empty: all have their defaults
 }
@@ -178,19 +179,19 @@ func (o Outbox) Mode() (Mode, error) {
 				fmt.Errorf("%s is true and %s is false: the shadow worker needs the outbox, without which nothing is enqueued; "+
 					"turn the outbox on, or the shadow worker off", envShadow, envOutbox))
 		}
-		m.Mode = projector.ModeInlineApplyOnly
+		m.Mode = projection.ModeInlineApplyOnly
 		return m, errors.Join(errs...)
 	}
 	switch {
 	case worker:
-		m.Mode = projector.ModeOutboxApplyOnly
+		m.Mode = projection.ModeOutboxApplyOnly
 		if o.Shadow {
 			m.Warning = fmt.Sprintf("%s has no effect beside %s: the apply worker takes precedence", envShadow, envWorker)
 		}
 	case o.Shadow:
-		m.Mode = projector.ModeShadowOnly
+		m.Mode = projection.ModeShadowOnly
 	default:
-		m.Mode = projector.ModeEnqueueOnly
+		m.Mode = projection.ModeEnqueueOnly
 	}
 	return m, nil
 }

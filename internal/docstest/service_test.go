@@ -8,14 +8,15 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/pkg/event"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
 // serve is a snippet of docs/tutorial/getting-started.md.
-func serve(ctx context.Context, pool *pgxpool.Pool, heroes func() projector.Document[int]) error {
+func serve(ctx context.Context, pool *pgxpool.Pool, heroes func() projection.Document[int]) error {
 	p, err := projector.New(projector.Config{
-		Pool: pool, Projections: []projector.Projection{projector.NewDocument(heroes())},
+		Pool: pool, Projections: []projection.Projection{heroes()},
 	})
 	if err != nil {
 		return err
@@ -45,8 +46,8 @@ func TestService(t *testing.T) {
 }
 
 // counted keeps the number of events of each campaign.
-func counted() projector.Document[int] {
-	return projector.Document[int]{
+func counted() projection.Document[int] {
+	return projection.Document[int]{
 		Name: "counted", Version: 1,
 		Fold: func(n *int, _ event.Event) error { *n++; return nil },
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/doctor"
 	"github.com/tidemark-go/tidemark/internal/session"
 	"github.com/tidemark-go/tidemark/pkg/event"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -41,9 +42,9 @@ func TestAStricterDefaultIsolationIsNamedWhereSessionsDoNotChangeIt(t *testing.T
 		if named == prepared {
 			t.Errorf("prepared %t: doctor says %+v", prepared, got)
 		}
-		h := projector.NewHandlers(projector.Spec{Name: "p", Version: 1, Types: []string{"noted"}})
-		projector.On(h, "noted", func(context.Context, *projector.Group, event.Event, struct{}) error { return nil })
-		p, err := projector.New(projector.Config{Pool: pool, Projections: []projector.Projection{h}})
+		h := &projection.Handlers{Name: "p", Version: 1, Types: []string{"noted"}}
+		h.On = append(h.On, projection.Handle("noted", func(context.Context, *projection.Group, event.Event, struct{}) error { return nil }))
+		p, err := projector.New(projector.Config{Pool: pool, Projections: []projection.Projection{h}})
 		if err != nil {
 			t.Fatal(err)
 		}

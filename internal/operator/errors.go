@@ -21,6 +21,7 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/archive"
 	"github.com/tidemark-go/tidemark/pkg/erasure"
 	"github.com/tidemark-go/tidemark/pkg/event"
+	"github.com/tidemark-go/tidemark/pkg/lookback"
 )
 
 // Answer tells CLI, API and pages how to present an error.
@@ -164,6 +165,6 @@ func answers() []Answer {
 		{conflict, lookAgain, "", "NOUN list", "", admin.ErrChanged},
 		{conflict, lookAgain, "", "", "", failed.ErrNotResettable},
 		{conflict, lookAgain, "", "", "", replay.ErrNotVerifiable},
-		{conflict, lookAgain, "", "", "", replay.ErrStateTooLarge},
+		{conflict, lookAgain, "", "", "", lookback.ErrStateTooLarge},
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -30,24 +31,24 @@ func sales(t *testing.T, pool *pgxpool.Pool) *projector.Projector {
 		return nil
 	}
 	key := func(e event.Event) (string, error) { return e.CampaignID, nil }
-	all := projector.NewHandlers(projector.Spec{Name: "returned", Version: 1})
-	projector.On(all, event.Type[struct{}]("returned"), func(_ context.Context, _ *projector.Group, e event.Event,
+	all := &projection.Handlers{Name: "returned", Version: 1}
+	all.On = append(all.On, projection.Handle(event.Type[struct{}]("returned"), func(_ context.Context, _ *projection.Group, e event.Event,
 		_ struct{},
 	) error {
 		return fold(new(int), e)
-	})
+	}))
 	p, err := projector.New(projector.Config{
-		Pool: pool, Catalogue: catalogue, Projections: []projector.Projection{
-			projector.NewDocument(projector.Document[int]{Name: "sold", Version: 1, Types: []string{"sold"}, Fold: fold}),
-			projector.NewDocument(projector.Document[int]{Name: "everything", Version: 1, Fold: fold}),
+		Pool: pool, Catalogue: catalogue, Projections: []projection.Projection{
+			projection.Document[int]{Name: "sold", Version: 1, Types: []string{"sold"}, Fold: fold},
+			projection.Document[int]{Name: "everything", Version: 1, Fold: fold},
 			all,
-			projector.NewDocument(projector.Document[int]{
-				Name: "sold_across", Version: 1, Types: []string{"sold"}, Scope: projector.ScopeJournal, Key: key, Partitions: 2, Fold: fold,
-			}),
-			projector.NewProcess(projector.Process[int]{
+			projection.Document[int]{
+				Name: "sold_across", Version: 1, Types: []string{"sold"}, Scope: projection.ScopeJournal, Key: key, Partitions: 2, Fold: fold,
+			},
+			projection.Process[int]{
 				Name: "refund", Version: 1, Types: []string{"returned"}, Key: key, Fold: fold,
-				React: func(*int, event.Event) ([]projector.Do, error) { return nil, nil },
-			}),
+				React: func(*int, event.Event) ([]projection.Do, error) { return nil, nil },
+			},
 		},
 	})
 	if err == nil {

@@ -10,14 +10,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tidemark-go/tidemark/internal/operator/document"
-	"github.com/tidemark-go/tidemark/internal/projector/kind"
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
-	"github.com/tidemark-go/tidemark/internal/projector/replay"
 	"github.com/tidemark-go/tidemark/internal/slice"
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
 	"github.com/tidemark-go/tidemark/internal/surface/table"
 	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/lookback"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
@@ -55,7 +55,7 @@ func (m *moment) with(
 	return env.WithPool(ctx, func(ctx context.Context, pool *pgxpool.Pool) error {
 		return explain(m.code.with(ctx, env, pool, choose, func(p *projector.Projector, r rebuild.Registered) (err error) {
 			if !m.time.IsZero() {
-				if r.Scope != string(projector.ScopeJournal) {
+				if r.Scope != string(projection.ScopeJournal) {
 					return cli.Usagef("--time is for projections across campaigns, which --projection names: give --seq")
 				}
 				if m.seq, err = journal.PositionAt(ctx, pool, m.time); err != nil {
@@ -69,7 +69,7 @@ func (m *moment) with(
 
 // chosen reports whether to look at r. Only live sets count: the result does not depend on any tables.
 func (m *moment) chosen(r rebuild.Registered) bool {
-	every := m.projection == "" && r.Scope == string(projector.ScopeCampaign)
+	every := m.projection == "" && r.Scope == string(projection.ScopeCampaign)
 	return r.Name == registry.ProjectionOf(r.Name) && (every || m.projection == r.Name)
 }
 
@@ -100,11 +100,11 @@ the events up to there beside the live tables. Nothing is written. Event 0 is be
 			if cmd.Flags().Changed("seq") != m.time.IsZero() {
 				return cli.Usagef("after which event? Either --seq or --time names it")
 			}
-			var states []replay.State
+			var states []lookback.State
 			across := false
 			err := m.with(cmd.Context(), env, m.chosen, func(p *projector.Projector, r rebuild.Registered) error {
 				state, err := p.AsOf(cmd.Context(), r.Name, m.campaign, m.seq)
-				states, across = append(states, state), r.Scope == string(projector.ScopeJournal)
+				states, across = append(states, state), r.Scope == string(projection.ScopeJournal)
 				return err
 			})
 			if err != nil {
@@ -128,7 +128,7 @@ the events up to there beside the live tables. Nothing is written. Event 0 is be
 }
 
 // noteEmpty says so if there is no row: a key may be misspelled.
-func (m *moment) noteEmpty(env *cli.Env, states []replay.State, across bool) {
+func (m *moment) noteEmpty(env *cli.Env, states []lookback.State, across bool) {
 	for _, s := range states {
 		for _, t := range s.Tables {
 			if len(t.Rows) > 0 {
@@ -137,7 +137,7 @@ func (m *moment) noteEmpty(env *cli.Env, states []replay.State, across bool) {
 		}
 	}
 	switch {
-	case across && m.campaign == kind.AllKeys:
+	case across && m.campaign == projection.AllKeys:
 		env.Note("No key has a row after position %d.", m.seq)
 	case across:
 		env.Note("Key %s has no row after position %d: no event up to there may have it.", table.Quote(m.campaign), m.seq)
@@ -146,7 +146,7 @@ func (m *moment) noteEmpty(env *cli.Env, states []replay.State, across bool) {
 	}
 }
 
-func printStates(env *cli.Env, states []replay.State) error {
+func printStates(env *cli.Env, states []lookback.State) error {
 	page := env.Page()
 	for _, s := range states {
 		for _, t := range s.Tables {
@@ -178,7 +178,7 @@ func plain(value json.RawMessage) string {
 
 type change struct {
 	Projection string
-	replay.Change
+	lookback.Change
 }
 
 // newDiff returns the command that shows how events changed a campaign's rows.
@@ -206,7 +206,7 @@ func newDiff(env *cli.Env, compiled Compiled) *cobra.Command {
 			var changed []change
 			err := m.with(cmd.Context(), env, m.chosen, func(p *projector.Projector, r rebuild.Registered) error {
 				changes, err := p.Diff(cmd.Context(), r.Name, m.campaign, from, to)
-				changed = append(changed, slice.Of(changes, func(c replay.Change) change { return change{r.Name, c} })...)
+				changed = append(changed, slice.Of(changes, func(c lookback.Change) change { return change{r.Name, c} })...)
 				return err
 			})
 			switch {

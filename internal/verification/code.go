@@ -21,13 +21,14 @@ import (
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
 	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/pkg/projector/sqlfile"
 )
 
 // Compiled holds what is compiled into a program, besides the files that its settings name.
 type Compiled struct {
-	Projections []projector.Projection
+	Projections []projection.Projection
 	Catalogue   *journal.Catalogue
 
 	// Operators is set if others than the workers' role run the commands. Bare names then do not refer
@@ -58,7 +59,7 @@ func (c *code) bind(env *cli.Env, command *cobra.Command) {
 
 // Load adds the projections in a folder of SQL files to the program's own, and reads a catalogue
 // that replaces the program's. Either may be "". All mistakes are reported together.
-func (c Compiled) Load(folder, catalogueFile string) ([]projector.Projection, *journal.Catalogue, error) {
+func (c Compiled) Load(folder, catalogueFile string) ([]projection.Projection, *journal.Catalogue, error) {
 	projections, catalogue := slices.Clone(c.Projections), c.Catalogue
 	var errs []error
 	if folder != "" {
@@ -79,9 +80,9 @@ func (c Compiled) Load(folder, catalogueFile string) ([]projector.Projection, *j
 }
 
 // load calls Load with the command's settings, which must yield some projection.
-func (c *code) load() ([]projector.Projection, *journal.Catalogue, error) {
+func (c *code) load() ([]projection.Projection, *journal.Catalogue, error) {
 	err := c.set.Finish()
-	var projections []projector.Projection
+	var projections []projection.Projection
 	var catalogue *journal.Catalogue
 	if err == nil {
 		projections, catalogue, err = c.compiled.Load(c.directory, c.catalogue)
@@ -120,7 +121,7 @@ func (c *code) with(
 }
 
 func (c *code) within(
-	ctx context.Context, pool *pgxpool.Pool, projections []projector.Projection, catalogue *journal.Catalogue,
+	ctx context.Context, pool *pgxpool.Pool, projections []projection.Projection, catalogue *journal.Catalogue,
 	choose func(rebuild.Registered) bool, work func(*projector.Projector, rebuild.Registered) error,
 ) error {
 	through, err := c.archive.Reader()
@@ -131,7 +132,7 @@ func (c *code) within(
 	if err != nil {
 		return err
 	}
-	byName, schema := map[string][]projector.Projection{}, map[string]string{}
+	byName, schema := map[string][]projection.Projection{}, map[string]string{}
 	for _, p := range projections {
 		name := p.Spec().Name
 		byName[name] = append(byName[name], p)

@@ -13,11 +13,11 @@ import (
 	"github.com/tidemark-go/tidemark/internal/operator/document"
 	"github.com/tidemark-go/tidemark/internal/progress"
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
-	"github.com/tidemark-go/tidemark/internal/projector/replay"
 	"github.com/tidemark-go/tidemark/internal/slice"
-	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
 	"github.com/tidemark-go/tidemark/internal/surface/table"
+	"github.com/tidemark-go/tidemark/pkg/lookback"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
@@ -32,16 +32,16 @@ const (
 type verified struct {
 	Projection        string
 	ProjectionVersion int
-	projector.VerifyReport
-	Resolutions []failed.Resolution // the first --limit of them
-	Differences []replay.Difference // the first --limit of them
-	NotShown    int64               // further differences
-	Repaired    *int64              // campaigns filed for a replay; nil: without --repair
+	lookback.VerifyReport
+	Resolutions []lookback.Resolution // the first --limit of them
+	Differences []lookback.Difference // the first --limit of them
+	NotShown    int64                 // further differences
+	Repaired    *int64                // campaigns filed for a replay; nil: without --repair
 }
 
 type verify struct {
 	code     code
-	request  projector.VerifyRequest
+	request  lookback.VerifyRequest
 	campaign string
 	repair   bool
 	proof    bool
@@ -146,21 +146,21 @@ func (v *verify) run(
 	ctx context.Context, env *cli.Env, pool *pgxpool.Pool, p *projector.Projector, r rebuild.Registered,
 ) error {
 	v.document = verified{Projection: r.Name, ProjectionVersion: r.Version}
-	v.request.Projection, v.across = r.Name, r.Scope == string(projector.ScopeJournal)
+	v.request.Projection, v.across = r.Name, r.Scope == string(projection.ScopeJournal)
 	if v.repair {
 		v.request.OnCampaign = func(id string) { v.differing = append(v.differing, id) }
 	}
-	v.request.OnDifference = func(d replay.Difference) {
+	v.request.OnDifference = func(d lookback.Difference) {
 		if len(v.document.Differences) < v.limit {
 			v.document.Differences = append(v.document.Differences, d)
 		}
 	}
-	v.request.OnResolution = func(r failed.Resolution) {
+	v.request.OnResolution = func(r lookback.Resolution) {
 		if len(v.document.Resolutions) < v.limit {
 			v.document.Resolutions = append(v.document.Resolutions, r)
 		}
 	}
-	v.request.OnProgress = func(now projector.VerifyReport) {
+	v.request.OnProgress = func(now lookback.VerifyReport) {
 		if v.meter == nil {
 			v.meter = progress.New(env.Err, "campaigns", now.Total)
 		}

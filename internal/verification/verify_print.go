@@ -6,12 +6,11 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/tidemark-go/tidemark/internal/projector/replay"
 	"github.com/tidemark-go/tidemark/internal/redact"
 	"github.com/tidemark-go/tidemark/internal/slice"
-	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
 	"github.com/tidemark-go/tidemark/internal/surface/table"
+	"github.com/tidemark-go/tidemark/pkg/lookback"
 )
 
 // print writes the differences, then the counts.
@@ -24,13 +23,13 @@ func (v *verify) print(env *cli.Env) error {
 		page.Heading("Tables")
 	}
 	alarm := func(n int64) table.Cell { return table.Number(n, table.Alarm) }
-	rows := slice.Of(d.Tables, func(t replay.VerifiedTable) []table.Cell {
+	rows := slice.Of(d.Tables, func(t lookback.VerifiedTable) []table.Cell {
 		return table.Row(t.Table, t.Rows, alarm(t.Missing), alarm(t.Extra), alarm(t.Different))
 	})
 	page.Table([]string{"TABLE", "ROWS", "MISSING", "EXTRA", "DIFFERENT"}, rows)
 	if len(d.Resolutions) > 0 {
 		page.Heading("Left out: resolved by operators")
-		rows := slice.Of(d.Resolutions, func(r failed.Resolution) []table.Cell {
+		rows := slice.Of(d.Resolutions, func(r lookback.Resolution) []table.Cell {
 			return table.Row(r.CampaignID, r.Seq, r.Actor, r.At, r.Reason)
 		})
 		page.Table([]string{"CAMPAIGN", "SEQ", "BY", "AT", "WHY"}, rows)
@@ -81,7 +80,7 @@ func (v *verify) verdict() string {
 }
 
 // cells returns the lines of a difference, one per differing column.
-func cells(d replay.Difference) [][]table.Cell {
+func cells(d lookback.Difference) [][]table.Cell {
 	line := func(column, want, got string) []table.Cell {
 		kind := table.Toned(string(d.Kind), table.Alarm)
 		return table.Row(kind, d.Table, d.CampaignID, compact(d.Key), column, want, got)

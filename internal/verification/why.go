@@ -9,17 +9,18 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/operator/document"
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
-	"github.com/tidemark-go/tidemark/internal/projector/replay"
 	"github.com/tidemark-go/tidemark/internal/slice"
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
 	"github.com/tidemark-go/tidemark/internal/surface/table"
 	"github.com/tidemark-go/tidemark/pkg/event"
+	"github.com/tidemark-go/tidemark/pkg/lookback"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
 // newWhy returns the command that names the events that wrote a row.
 func newWhy(env *cli.Env, compiled Compiled) *cobra.Command {
-	var request projector.WhyRequest
+	var request lookback.WhyRequest
 	m := moment{code: code{compiled: compiled}}
 	command := &cobra.Command{
 		Use:   "why",
@@ -42,11 +43,11 @@ written.` + acrossHelp,
 				}
 				return m.chosen(r) && slices.Contains(r.Tables, request.Table)
 			}
-			var why replay.Why
+			var why lookback.Why
 			across := false
 			err := m.with(cmd.Context(), env, owns, func(p *projector.Projector, r rebuild.Registered) (err error) {
 				request.Projection, request.CampaignID = r.Name, m.campaign
-				across = r.Scope == string(projector.ScopeJournal)
+				across = r.Scope == string(projection.ScopeJournal)
 				why, err = p.Why(cmd.Context(), request)
 				return err
 			})
@@ -72,7 +73,7 @@ written.` + acrossHelp,
 }
 
 // printWhy names events across campaigns by position and campaign too.
-func printWhy(env *cli.Env, w replay.Why, across bool) error {
+func printWhy(env *cli.Env, w lookback.Why, across bool) error {
 	place, columns := "event", []string{"SEQ", "TYPE", "OCCURRED", "ACTOR"}
 	if across {
 		place, columns = "position", append([]string{"POSITION", "CAMPAIGN"}, columns...)
@@ -92,7 +93,7 @@ func printWhy(env *cli.Env, w replay.Why, across bool) error {
 		env.Note("There is no such row after %s %d: this event deleted it.", place, w.Seq)
 		return env.PrintTable(columns, [][]table.Cell{event(*w.Gone)})
 	}
-	rows := slice.Of(w.Causes, func(c replay.Cause) []table.Cell {
+	rows := slice.Of(w.Causes, func(c lookback.Cause) []table.Cell {
 		return append(table.Row(c.Column, plain(c.Value)), event(c.Event)...)
 	})
 	if err := env.PrintTable(append([]string{"COLUMN", "VALUE"}, columns...), rows); err != nil {

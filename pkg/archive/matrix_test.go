@@ -21,7 +21,7 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/archive"
 	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
-	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/pkg/lookback"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
@@ -193,7 +193,7 @@ func (s *shop) see(want look) {
 		s.t.Errorf("the read models were\n%s\n%s\nand are\n%s\n%s", want.models, want.totals, models, totals)
 	}
 	for _, name := range []string{"orders", "closings", "shops", "totals"} {
-		report, err := p.Verify(s.t.Context(), projector.VerifyRequest{Projection: name, All: true})
+		report, err := p.Verify(s.t.Context(), lookback.VerifyRequest{Projection: name, All: true})
 		if err != nil || report.Differing != 0 {
 			s.t.Errorf("verify %s: %+v, %v", name, report, err)
 		}

@@ -23,7 +23,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/pkg/archive"
 	"github.com/tidemark-go/tidemark/pkg/event"
-	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/pkg/lookback"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
@@ -273,7 +273,7 @@ func TestAReadModelAcrossCampaignsIsRebuiltAndVerifiedThroughTheArchive(t *testi
 	if after := s.totals(); after != before || before == "" {
 		t.Errorf("the read model was\n%s\nand is\n%s", before, after)
 	}
-	if report, err := p.Verify(t.Context(), projector.VerifyRequest{Projection: "totals", All: true}); err != nil ||
+	if report, err := p.Verify(t.Context(), lookback.VerifyRequest{Projection: "totals", All: true}); err != nil ||
 		report.Differing != 0 || report.Events != 93 {
 		t.Errorf("verify: %+v, %v", report, err)
 	}

@@ -23,6 +23,8 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/archive"
 	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/lookback"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/pkg/projector/sqlfile"
 )
@@ -37,16 +39,16 @@ type order struct {
 }
 
 // projections are one of each kind.
-func projections(t *testing.T) []projector.Projection {
+func projections(t *testing.T) []projection.Projection {
 	t.Helper()
-	orders := projector.NewHandlers(projector.Spec{
+	orders := &projection.Handlers{
 		Name: "orders", Version: 1,
 		Tables: `CREATE TABLE orders (campaign_id text, seq bigint, position bigint, n int, PRIMARY KEY (campaign_id, seq))`,
-	})
-	projector.On(orders, "ordered", func(_ context.Context, g *projector.Group, e event.Event, o order) error {
+	}
+	orders.On = append(orders.On, projection.Handle("ordered", func(_ context.Context, g *projection.Group, e event.Event, o order) error {
 		g.Queue(`INSERT INTO orders VALUES ($1, $2, $3, $4)`, e.CampaignID, e.Seq, e.Position, o.N)
 		return nil
-	})
+	}))
 	files, err := sqlfile.LoadDir(fstest.MapFS{"closings.sql": {Data: []byte(`-- projection: closings
 -- version: 1
 CREATE TABLE closings (campaign_id text COLLATE "C" PRIMARY KEY, seq bigint, orders bigint);
@@ -58,36 +60,36 @@ INSERT INTO closings AS c VALUES (event.campaign_id, event.seq, 0) ON CONFLICT (
 	if err != nil {
 		t.Fatal(err)
 	}
-	totals := projector.NewDocument(projector.Document[sums]{
-		Name: "totals", Version: 1, Types: []string{"ordered"}, Scope: projector.ScopeJournal, Partitions: 2,
+	totals := projection.Document[sums]{
+		Name: "totals", Version: 1, Types: []string{"ordered"}, Scope: projection.ScopeJournal, Partitions: 2,
 		Key: func(e event.Event) (string, error) { return string(e.Payload), nil },
 		Fold: func(doc *sums, _ event.Event) error {
 			doc.N++
 			return nil
 		},
-	})
-	return append(files, orders, totals, projector.NewDocument(projector.Document[sums]{
+	}
+	return append(files, orders, totals, projection.Document[sums]{
 		Name: "shops", Version: 1, Types: []string{"ordered"}, Fold: func(doc *sums, e event.Event) error {
 			o, err := event.Decode[order](e)
 			doc.N, doc.All = doc.N+1, append(doc.All, o.N)
 			return err
 		},
-	}))
+	})
 }
 
 // late is a projection of another group.
-func late() projector.Projection {
-	late := projector.NewHandlers(projector.Spec{
+func late() projection.Projection {
+	late := &projection.Handlers{
 		Name: "late", Version: 1, Tables: `CREATE TABLE late (campaign_id text, seq bigint, n int, PRIMARY KEY (campaign_id, seq))`,
-	})
-	projector.On(late, "ordered", func(_ context.Context, g *projector.Group, e event.Event, o order) error {
+	}
+	late.On = append(late.On, projection.Handle("ordered", func(_ context.Context, g *projection.Group, e event.Event, o order) error {
 		g.Queue(`INSERT INTO late VALUES ($1, $2, $3)`, e.CampaignID, e.Seq, o.N)
 		return nil
-	})
+	}))
 	return late
 }
 
-func (s *shop) projector(group string, through event.Archive, projections ...projector.Projection) *projector.Projector {
+func (s *shop) projector(group string, through event.Archive, projections ...projection.Projection) *projector.Projector {
 	s.t.Helper()
 	p, err := projector.New(projector.Config{
 		Pool: s.Pool, Projections: projections, ConsumerGroup: group, Archive: through, NoListen: true,
@@ -217,7 +219,7 @@ func TestANewGroupAndAReplayReadThroughTheArchive(t *testing.T) {
 		t.Errorf("late has\n%s\nwant\n%s", got, want)
 	}
 	for _, name := range []string{"orders", "closings", "shops"} {
-		report, err := p.Verify(t.Context(), projector.VerifyRequest{Projection: name, All: true})
+		report, err := p.Verify(t.Context(), lookback.VerifyRequest{Projection: name, All: true})
 		if err != nil || report.Campaigns != 20 || report.Differing != 0 {
 			t.Errorf("verify %s: %+v, %v", name, report, err)
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/erasure"
 	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -66,7 +67,7 @@ func newShop(t *testing.T) *shop {
 func planted(customer string) string { return "planted-" + customer }
 
 // projections are read models of all kinds. Events of customers with "failing" in their name fail in documents.
-func projections() []projector.Projection {
+func projections() []projection.Projection {
 	fold := func(doc *sums, e event.Event) error {
 		o, err := event.Decode[order](e)
 		if err == nil && strings.Contains(o.Customer, "failing") {
@@ -78,33 +79,33 @@ func projections() []projector.Projection {
 		doc.Names, doc.Amount = append(doc.Names, o.Customer), doc.Amount+o.Amount
 		return err
 	}
-	orders := projector.NewHandlers(projector.Spec{
+	orders := &projection.Handlers{
 		Name: "orders", Version: 1,
 		Tables: `CREATE TABLE orders (campaign_id text, seq bigint, customer text, amount int, PRIMARY KEY (campaign_id, seq))`,
-	})
-	projector.On(orders, "ordered", func(_ context.Context, g *projector.Group, e event.Event, o order) error {
+	}
+	orders.On = append(orders.On, projection.Handle("ordered", func(_ context.Context, g *projection.Group, e event.Event, o order) error {
 		g.Queue(`INSERT INTO orders VALUES ($1, $2, $3, $4)`, e.CampaignID, e.Seq, o.Customer, o.Amount)
 		return nil
-	})
-	log := projector.NewHandlers(projector.Spec{ // its campaigns cannot be reset
-		Name: "log", Version: 1, Scope: projector.ScopeJournal,
+	}))
+	log := &projection.Handlers{ // its campaigns cannot be reset
+		Name: "log", Version: 1, Scope: projection.ScopeJournal,
 		Tables: `CREATE TABLE log (position bigint PRIMARY KEY, customer text)`,
-	})
-	projector.On(log, "ordered", func(_ context.Context, g *projector.Group, e event.Event, o order) error {
+	}
+	log.On = append(log.On, projection.Handle("ordered", func(_ context.Context, g *projection.Group, e event.Event, o order) error {
 		g.Queue(`INSERT INTO log VALUES ($1, $2)`, e.Position, o.Customer)
 		return nil
-	})
-	return []projector.Projection{
-		projector.NewDocument(projector.Document[sums]{
+	}))
+	return []projection.Projection{
+		projection.Document[sums]{
 			Name: "shops", Version: 1, Types: []string{"ordered"}, Fold: fold, DropErased: true,
-		}),
-		projector.NewDocument(projector.Document[sums]{
-			Name: "customers", Version: 1, Types: []string{"ordered"}, Scope: projector.ScopeJournal, Partitions: 2, Fold: fold,
+		},
+		projection.Document[sums]{
+			Name: "customers", Version: 1, Types: []string{"ordered"}, Scope: projection.ScopeJournal, Partitions: 2, Fold: fold,
 			Key: func(e event.Event) (string, error) {
 				o, err := event.Decode[order](e)
 				return o.Customer, err
 			},
-		}),
+		},
 		orders, log,
 	}
 }
@@ -112,7 +113,7 @@ func projections() []projector.Projection {
 func projectorOf(pool *pgxpool.Pool, catalogue *journal.Catalogue) (*projector.Projector, error) {
 	return projector.New(projector.Config{
 		Pool: pool, Projections: projections(), Catalogue: catalogue, NoListen: true, PollInterval: 60 * time.Millisecond,
-		OnFailure: projector.Policy{Base: time.Hour, Max: time.Hour}, LeaseTTL: time.Second,
+		OnFailure: projection.Policy{Base: time.Hour, Max: time.Hour}, LeaseTTL: time.Second,
 	})
 }
 

@@ -12,13 +12,14 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/pkg/erasure"
 	"github.com/tidemark-go/tidemark/pkg/event"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
 // keyed is a projection across campaigns by customer. Its fold calls look before each event.
-func keyed(look func(customer string)) projector.Projection {
-	return projector.NewDocument(projector.Document[sums]{
-		Name: "keyed", Version: 1, Types: []string{"ordered"}, Scope: projector.ScopeJournal, Partitions: 2,
+func keyed(look func(customer string)) projection.Projection {
+	return projection.Document[sums]{
+		Name: "keyed", Version: 1, Types: []string{"ordered"}, Scope: projection.ScopeJournal, Partitions: 2,
 		Fold: func(doc *sums, e event.Event) error {
 			o, err := event.Decode[order](e)
 			look(o.Customer)
@@ -31,7 +32,7 @@ func keyed(look func(customer string)) projector.Projection {
 			o, err := event.Decode[order](e)
 			return o.Customer, err
 		},
-	})
+	}
 }
 
 // TestAnErasureMeetsReplaysOfKeys has keys of a projection across campaigns, of the erased person and of another one,
@@ -49,7 +50,7 @@ func TestAnErasureMeetsReplaysOfKeys(t *testing.T) {
 			begun, goOn := make(chan struct{}, 100), make(chan struct{})
 			p, err := projector.New(projector.Config{
 				Pool: s.Pool, Catalogue: s.catalogue, NoListen: true, PollInterval: 60 * time.Millisecond, LeaseTTL: time.Second,
-				Projections: []projector.Projection{keyed(func(customer string) {
+				Projections: []projection.Projection{keyed(func(customer string) {
 					if replaying.Load() && customer == planted("ann") {
 						begun <- struct{}{}
 						<-goOn

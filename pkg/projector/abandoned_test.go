@@ -14,8 +14,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/tidemark-go/tidemark/internal/projector/kind"
 	"github.com/tidemark-go/tidemark/pkg/event"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -44,7 +44,7 @@ func abandoned(t *testing.T, timeout time.Duration) error {
 	var afterwards []error
 	var log bytes.Buffer
 	registry := prometheus.NewRegistry()
-	p := slowProjector(t, pool, sluggish(timeout, func(ctx context.Context, g *projector.Group, e event.Event) error {
+	p := slowProjector(t, pool, sluggish(timeout, func(ctx context.Context, g *projection.Group, e event.Event) error {
 		stuck.Add(1)
 		defer stuck.Done()
 		tx, err := g.Tx(ctx)
@@ -59,7 +59,7 @@ func abandoned(t *testing.T, timeout time.Duration) error {
 		_, errTx := tx.Exec(context.WithoutCancel(ctx), `INSERT INTO slow VALUES ('ghost', 2)`)
 		mu.Lock()
 		defer mu.Unlock()
-		if errTx == nil || !errors.Is(errGroup, kind.ErrAbandoned) {
+		if errTx == nil || !errors.Is(errGroup, projection.ErrAbandoned) {
 			afterwards = append(afterwards, fmt.Errorf("it could go on: %w, %w", errGroup, errTx))
 		}
 		return fmt.Errorf("late, and %d events", len(g.Events))
@@ -97,7 +97,7 @@ func abandoned(t *testing.T, timeout time.Duration) error {
 func TestAHandlerThatEndsItsGoroutineFails(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
-	p := slowProjector(t, pool, sluggish(time.Minute, func(context.Context, *projector.Group, event.Event) error {
+	p := slowProjector(t, pool, sluggish(time.Minute, func(context.Context, *projection.Group, event.Event) error {
 		runtime.Goexit()
 		return nil
 	}), nil)

@@ -20,6 +20,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/pause"
 	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -45,11 +46,11 @@ func (b *table) key() string {
 }
 
 func (b *table) worker(attempts int) *projector.Projector {
-	var projections []projector.Projection
+	var projections []projection.Projection
 	for _, name := range b.names {
-		d := projector.Document[standing]{
-			Name: name, Version: 1, Types: []string{"scored"}, Scope: projector.ScopeJournal,
-			OnFailure: projector.Policy{Attempts: attempts},
+		d := projection.Document[standing]{
+			Name: name, Version: 1, Types: []string{"scored"}, Scope: projection.ScopeJournal,
+			OnFailure: projection.Policy{Attempts: attempts},
 			Fold: func(doc *standing, e event.Event) error {
 				p, err := event.Decode[scored](e)
 				doc.add(e, p.Points)
@@ -66,7 +67,7 @@ func (b *table) worker(attempts int) *projector.Projector {
 				return p.Player, err
 			}
 		}
-		projections = append(projections, projector.NewDocument(d))
+		projections = append(projections, d)
 	}
 	return workerOf(b.T, b.pool, func(cfg *projector.Config) { cfg.GroupEvents, cfg.LeaseTTL = 7, 2*time.Second }, projections...)
 }
@@ -461,8 +462,8 @@ func TestAnEventWhoseKeyCannotBeFoundIsResolvedAndTakenBack(t *testing.T) {
 			var lost atomic.Bool
 			lost.Store(true)
 			worker := func() *projector.Projector {
-				return workerOf(t, pool, nil, projector.NewDocument(projector.Document[standing]{
-					Name: "b0", Version: 1, Scope: projector.ScopeJournal, Partitions: partitions,
+				return workerOf(t, pool, nil, projection.Document[standing]{
+					Name: "b0", Version: 1, Scope: projection.ScopeJournal, Partitions: partitions,
 					Key: func(e event.Event) (string, error) {
 						p, err := event.Decode[scored](e)
 						if p.Points == rejected && lost.Load() {
@@ -475,7 +476,7 @@ func TestAnEventWhoseKeyCannotBeFoundIsResolvedAndTakenBack(t *testing.T) {
 						doc.add(e, p.Points)
 						return err
 					},
-				}))
+				})
 			}
 			b := &table{T: t, pool: pool, keyed: true, names: []string{"b0"}}
 			b.more()

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/pkg/event"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -19,9 +20,9 @@ type lost struct {
 	scores
 }
 
-func (l *lost) projection() projector.Projection {
-	return projector.NewDocument(projector.Document[standing]{
-		Name: "board", Version: 1, Types: []string{"scored"}, Scope: projector.ScopeJournal, Partitions: 3,
+func (l *lost) projection() projection.Projection {
+	return projection.Document[standing]{
+		Name: "board", Version: 1, Types: []string{"scored"}, Scope: projection.ScopeJournal, Partitions: 3,
 		Key: func(e event.Event) (string, error) {
 			p, err := event.Decode[scored](e)
 			if points := l.points.Load(); err == nil && points != 0 && int64(p.Points) == points {
@@ -37,7 +38,7 @@ func (l *lost) projection() projector.Projection {
 			}
 			return err
 		},
-	})
+	}
 }
 
 // expectBoard expects that the document is the fold of the journal, without its file of handlers.

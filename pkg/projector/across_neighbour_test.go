@@ -11,12 +11,13 @@ import (
 
 	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
 // polling runs a worker that gets no notifications until the test ends.
-func polling(t *testing.T, pool *pgxpool.Pool, change func(*projector.Config), projections ...projector.Projection) {
+func polling(t *testing.T, pool *pgxpool.Pool, change func(*projector.Config), projections ...projection.Projection) {
 	t.Helper()
 	p := workerOf(t, pool, func(c *projector.Config) {
 		c.NoListen, c.PollInterval = true, 20*time.Millisecond
@@ -109,7 +110,7 @@ func TestALockedRowDelaysItsKeyAlone(t *testing.T) {
 			t.Parallel()
 			pool := pgtest.New(t)
 			s := &scores{partitions: partitions}
-			polling(t, pool, func(c *projector.Config) { c.OnFailure = projector.Policy{} },
+			polling(t, pool, func(c *projector.Config) { c.OnFailure = projection.Policy{} },
 				append(s.projections(), ordered("log"))...)
 			score(t, pool, "game", scored{"ann", 1}, scored{"bob", 1}, scored{"cid", 1})
 			within(t, "the rows are there", func() bool { return games(t, pool, "bob") == "1 1" && games(t, pool, "cid") == "1 1" })
@@ -158,14 +159,14 @@ func TestAnEventThatTakesTooLongHoldsBackItsKeyAlone(t *testing.T) {
 			t.Parallel()
 			pool := pgtest.New(t)
 			quick := make(chan struct{})
-			list := projector.NewHandlers(projector.Spec{
-				Name: "list", Version: 1, Scope: projector.ScopeJournal, Tables: `CREATE TABLE list (player text, points int)`,
+			list := &projection.Handlers{
+				Name: "list", Version: 1, Scope: projection.ScopeJournal, Tables: `CREATE TABLE list (player text, points int)`,
 				Key: func(e event.Event) (string, error) {
 					p, err := event.Decode[scored](e)
 					return p.Player, err
 				},
-			})
-			projector.On(list, "scored", func(ctx context.Context, g *projector.Group, _ event.Event, p scored) error {
+			}
+			list.On = append(list.On, projection.Handle("scored", func(ctx context.Context, g *projection.Group, _ event.Event, p scored) error {
 				if p.Points < 0 {
 					select {
 					case <-quick:
@@ -178,9 +179,9 @@ func TestAnEventThatTakesTooLongHoldsBackItsKeyAlone(t *testing.T) {
 				}
 				g.Queue(`INSERT INTO list VALUES ($1, $2)`, p.Player, p.Points)
 				return nil
-			})
+			}))
 			polling(t, pool, func(c *projector.Config) {
-				c.ApplyTimeout, c.GroupEvents, c.OnFailure = 200*time.Millisecond, 8, projector.Policy{}
+				c.ApplyTimeout, c.GroupEvents, c.OnFailure = 200*time.Millisecond, 8, projection.Policy{}
 			}, list)
 			score(t, pool, "a", scored{"ann", 1}, scored{"bob", 2}, scored{"ann", -3}, scored{"bob", 4}, scored{"ann", 5})
 			score(t, pool, "b", scored{"bob", 6}, scored{"ann", 7})

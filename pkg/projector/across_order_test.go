@@ -9,7 +9,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
-	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
@@ -18,18 +18,18 @@ import (
 func TestHandlersAcrossCampaignsSeeEventsInTheOrderOfPosition(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
-	seen := projector.NewHandlers(projector.Spec{
-		Name: "seen", Version: 1, Scope: projector.ScopeJournal,
+	seen := &projection.Handlers{
+		Name: "seen", Version: 1, Scope: projection.ScopeJournal,
 		Key: func(e event.Event) (string, error) {
 			p, err := event.Decode[scored](e)
 			return p.Player, err
 		},
 		Tables:      `CREATE TABLE seen (place bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, event uuid UNIQUE, player text)`,
-		OnFailureOf: map[string]projector.Policy{"passed": {Action: projector.ActionSkip}},
-		Classify:    func(error) projector.Class { return projector.ClassPermanent },
-	})
+		OnFailureOf: map[string]projection.Policy{"passed": {Action: projection.ActionSkip}},
+		Classify:    func(error) projection.Class { return projection.ClassPermanent },
+	}
 	const inCode, inDatabase = 1, 2
-	on := func(_ context.Context, g *projector.Group, e event.Event, p scored) error {
+	on := func(_ context.Context, g *projection.Group, e event.Event, p scored) error {
 		if p.Points == inCode {
 			return errRefused
 		}
@@ -39,8 +39,8 @@ func TestHandlersAcrossCampaignsSeeEventsInTheOrderOfPosition(t *testing.T) {
 		g.Queue(`INSERT INTO seen (event, player) VALUES ($1, $2)`, e.ID, p.Player)
 		return nil
 	}
-	projector.On(seen, "scored", on)
-	projector.On(seen, "passed", on)
+	seen.On = append(seen.On, projection.Handle("scored", on))
+	seen.On = append(seen.On, projection.Handle("passed", on))
 	p := workerOf(t, pool, nil, seen)
 
 	const games, rounds, players = 7, 60, 11

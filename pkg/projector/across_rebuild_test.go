@@ -18,6 +18,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/bulk"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
@@ -27,10 +28,10 @@ import (
 // partitions. refuses are points that they all refuse.
 type boards struct{ refuses atomic.Int64 }
 
-func (b *boards) version(name string, version int) projector.Projection {
-	return projector.NewDocument(projector.Document[standing]{
-		Name: name, Version: version, Types: []string{"scored"}, Scope: projector.ScopeJournal, Partitions: 1 + version%3,
-		OnFailure: projector.Policy{Action: projector.ActionDead},
+func (b *boards) version(name string, version int) projection.Projection {
+	return projection.Document[standing]{
+		Name: name, Version: version, Types: []string{"scored"}, Scope: projection.ScopeJournal, Partitions: 1 + version%3,
+		OnFailure: projection.Policy{Action: projection.ActionDead},
 		Key: func(e event.Event) (string, error) {
 			p, err := event.Decode[scored](e)
 			return p.Player, err
@@ -43,12 +44,12 @@ func (b *boards) version(name string, version int) projector.Projection {
 			doc.add(e, p.Points*version)
 			return err
 		},
-	})
+	}
 }
 
 func (b *boards) worker(t *testing.T, pool *pgxpool.Pool, names []string, versions ...int) *projector.Projector {
 	t.Helper()
-	var all []projector.Projection
+	var all []projection.Projection
 	for _, name := range names {
 		for _, version := range versions {
 			all = append(all, b.version(name, version))
@@ -401,20 +402,20 @@ func TestAScopeAndPartitionsChangeOnlyWithTheNameOrTheVersion(t *testing.T) {
 	pool := pgtest.New(t)
 	b := &boards{}
 	drain(t, workerOf(t, pool, nil, b.version("board", 1), tripled(1)))
-	spec := func(name string, version, partitions int, scope projector.Scope) projector.Projection {
-		s := projector.Spec{Name: name, Version: version, Scope: scope, Partitions: partitions, Tables: "CREATE TABLE " + name + " (n int)"}
+	spec := func(name string, version, partitions int, scope projection.Scope) projection.Projection {
+		s := &projection.Handlers{Name: name, Version: version, Scope: scope, Partitions: partitions, Tables: "CREATE TABLE " + name + " (n int)"}
 		if partitions > 0 {
 			s.Key = func(e event.Event) (string, error) { return e.CampaignID, nil }
 		}
-		return projector.NewHandlers(s)
+		return s
 	}
-	for want, p := range map[string]projector.Projection{
+	for want, p := range map[string]projection.Projection{
 		"projection counters has the scope journal in version 2, and counters is registered with the scope campaign: give it " +
-			"another name": spec("counters", 2, 1, projector.ScopeJournal),
+			"another name": spec("counters", 2, 1, projection.ScopeJournal),
 		"projection board has the scope campaign in version 2, and board is registered with the scope journal: give it another " +
 			"name": spec("board", 2, 0, ""),
 		"version 1 of projection board has 5 partitions here, board is registered with 2: raise the version to rebuild it with " +
-			"5, or go back to 2": spec("board", 1, 5, projector.ScopeJournal),
+			"5, or go back to 2": spec("board", 1, 5, projection.ScopeJournal),
 	} {
 		if err := workerOf(t, pool, nil, p).Register(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v\nwant %s", err, want)

@@ -11,20 +11,20 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/tidemark-go/tidemark/internal/projector/replay"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/lookback"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/bulk"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
 // expectVerified verifies a set of tables, and compares what differs.
-func expectVerified(t *testing.T, p *projector.Projector, r projector.VerifyRequest, want ...string) projector.VerifyReport {
+func expectVerified(t *testing.T, p *projector.Projector, r lookback.VerifyRequest, want ...string) lookback.VerifyReport {
 	t.Helper()
 	got := []string{}
-	r.OnDifference = func(d replay.Difference) {
+	r.OnDifference = func(d lookback.Difference) {
 		got = append(got, strings.TrimSpace(fmt.Sprint(d.Kind, " ", d.CampaignID, " ", string(d.Key), " ", strings.Join(d.Columns, " "))))
 	}
 	report, err := p.Verify(t.Context(), r)
@@ -43,7 +43,7 @@ func TestRowsAcrossCampaignsAreVerifiedUpToWhereTheyStand(t *testing.T) {
 	pool := pgtest.New(t)
 	c := &boardCell{T: t, pool: pool, names: []string{"board"}}
 	s := &scores{}
-	all := func(name string) projector.VerifyRequest { return projector.VerifyRequest{Projection: name, All: true} }
+	all := func(name string) lookback.VerifyRequest { return lookback.VerifyRequest{Projection: name, All: true} }
 	board := func() *projector.Projector {
 		return workerOf(t, pool, func(cfg *projector.Config) { cfg.GroupEvents = 7 }, c.version("board", 1), c.version("board", 2),
 			s.projections()[1])
@@ -88,17 +88,17 @@ func TestRowsAcrossCampaignsAreVerifiedUpToWhereTheyStand(t *testing.T) {
 	differs, misses := `different ann ["ann"] doc`, `missing p2 ["p2"]`
 	expectVerified(t, board(), all("board"), differs, `extra stranger ["stranger"]`, misses)
 	expectVerified(t, board(), all("list"), `different - ["ann"] games`)
-	if r := expectVerified(t, board(), projector.VerifyRequest{Projection: "board", Sample: 5}, differs, misses); r.Campaigns != 5 {
+	if r := expectVerified(t, board(), lookback.VerifyRequest{Projection: "board", Sample: 5}, differs, misses); r.Campaigns != 5 {
 		t.Errorf("%+v", r)
 	}
 	for range 5 {
-		if r, err := board().Verify(t.Context(), projector.VerifyRequest{Projection: "board", Sample: 2}); err != nil ||
+		if r, err := board().Verify(t.Context(), lookback.VerifyRequest{Projection: "board", Sample: 2}); err != nil ||
 			r.Campaigns != 2 || r.Differing > 2 || r.Tables[0].Rows != 2 {
 			t.Errorf("%+v, %v", r, err)
 		}
 	}
-	expectVerified(t, board(), projector.VerifyRequest{Projection: "board", Campaigns: []string{"p1", "p2"}}, misses)
-	_, err := board().Verify(t.Context(), projector.VerifyRequest{Projection: "list", Sample: 5})
+	expectVerified(t, board(), lookback.VerifyRequest{Projection: "board", Campaigns: []string{"p1", "p2"}}, misses)
+	_, err := board().Verify(t.Context(), lookback.VerifyRequest{Projection: "list", Sample: 5})
 	if err == nil || !strings.Contains(err.Error(), "it names no column that has the key of a row") {
 		t.Error(err)
 	}
@@ -199,7 +199,7 @@ func TestRowsAcrossCampaignsAreShownAsOfAPositionWithTheirCauses(t *testing.T) {
 		if got != `changed ["ann"] added ["cleo"] ` {
 			t.Errorf("changes of %s: %s", name, got)
 		}
-		for _, request := range []projector.WhyRequest{
+		for _, request := range []lookback.WhyRequest{
 			{Projection: name, CampaignID: "", Key: []string{"ann"}},
 			{Projection: name, CampaignID: "ann", Key: []string{"ann"}},
 			{Projection: name, Key: []string{"ann"}, Seq: last - 1},

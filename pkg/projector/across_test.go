@@ -20,6 +20,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/pause"
 	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -51,13 +52,13 @@ type scores struct {
 
 var errRefused = errors.New("refused")
 
-func (s *scores) projections() []projector.Projection {
+func (s *scores) projections() []projection.Projection {
 	key := func(e event.Event) (string, error) {
 		p, err := event.Decode[scored](e)
 		return p.Player, err
 	}
-	board := projector.NewDocument(projector.Document[standing]{
-		Name: "board", Version: 1, Types: []string{"scored"}, Scope: projector.ScopeJournal, Key: key,
+	board := projection.Document[standing]{
+		Name: "board", Version: 1, Types: []string{"scored"}, Scope: projection.ScopeJournal, Key: key,
 		Partitions: s.partitions,
 		Fold: func(doc *standing, e event.Event) error {
 			p, err := event.Decode[scored](e)
@@ -67,12 +68,12 @@ func (s *scores) projections() []projector.Projection {
 			}
 			return err
 		},
-	})
-	list := projector.NewHandlers(projector.Spec{
-		Name: "list", Version: 1, Scope: projector.ScopeJournal, Key: key, Partitions: s.partitions,
+	}
+	list := &projection.Handlers{
+		Name: "list", Version: 1, Scope: projection.ScopeJournal, Key: key, Partitions: s.partitions,
 		Tables: `CREATE TABLE list (player text PRIMARY KEY, games int NOT NULL, total int NOT NULL, orders text NOT NULL)`,
-	})
-	projector.On(list, "scored", func(_ context.Context, g *projector.Group, e event.Event, p scored) error {
+	}
+	list.On = append(list.On, projection.Handle("scored", func(_ context.Context, g *projection.Group, e event.Event, p scored) error {
 		if refuses := int(s.refuses.Load()); refuses != 0 && p.Points == refuses {
 			g.Queue(`SELECT FROM nowhere`)
 			return nil
@@ -81,8 +82,8 @@ func (s *scores) projections() []projector.Projection {
 			SET games = l.games + 1, total = l.total + $2, orders = left($3 || l.orders, 60)`,
 			p.Player, p.Points, fmt.Sprint(e.CampaignID, p.Points, ";"))
 		return nil
-	})
-	return []projector.Projection{board, list}
+	}))
+	return []projection.Projection{board, list}
 }
 
 func score(t *testing.T, pool *pgxpool.Pool, campaign string, events ...scored) {
@@ -229,18 +230,18 @@ func TestWithoutAKeyAFailureHoldsBackTheProjection(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
 	refuses := true
-	list := projector.NewHandlers(projector.Spec{
-		Name: "totals", Version: 1, Scope: projector.ScopeJournal,
+	list := &projection.Handlers{
+		Name: "totals", Version: 1, Scope: projection.ScopeJournal,
 		Tables: `CREATE TABLE totals (one boolean PRIMARY KEY, n int NOT NULL, late text NOT NULL)`,
-	})
-	projector.On(list, "scored", func(_ context.Context, g *projector.Group, _ event.Event, p scored) error {
+	}
+	list.On = append(list.On, projection.Handle("scored", func(_ context.Context, g *projection.Group, _ event.Event, p scored) error {
 		if p.Points < 0 && refuses {
 			return errRefused
 		}
 		g.Queue(`INSERT INTO totals AS t VALUES (true, 1, $1) ON CONFLICT (one) DO UPDATE SET n = t.n + 1, late = t.late || $1`,
 			fmt.Sprint(p.Points, " "))
 		return nil
-	})
+	}))
 	p := workerOf(t, pool, nil, list)
 	score(t, pool, "a", scored{"x", 1}, scored{"x", 2})
 	score(t, pool, "b", scored{"x", -3}, scored{"y", 4})
@@ -330,9 +331,9 @@ func TestAGroupHasNoWorkItemsUntilAProjectionAppliesCampaignByCampaign(t *testin
 	if err := errors.Join(setPause(t.Context(), pool, group, 0), endPause(t.Context(), pool, group)); err != nil {
 		t.Errorf("it cannot be paused: %v", err)
 	}
-	counts := projector.NewHandlers(projector.Spec{
+	counts := &projection.Handlers{
 		Name: "counts", Version: 1, Tables: "CREATE TABLE counts (campaign_id text PRIMARY KEY, n int)",
-	})
+	}
 	drain(t, workerOf(t, pool, nil, append(all, counts)...))
 	score(t, pool, "b", scored{"ada", 1})
 	if n := query[int](t, pool, `SELECT count(*) FROM tidemark.outbox WHERE consumer_group = 'default'`); n != 1 {
@@ -357,8 +358,8 @@ func TestATableOfSeveralCampaignsNeedsAScope(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			pool := pgtest.New(t)
-			spec := projector.Spec{Name: "x", Version: 1, Tables: tt.tables}
-			_, err := workerOf(t, pool, nil, projector.NewHandlers(spec)).Drain(t.Context())
+			of := projection.Handlers{Name: "x", Version: 1, Tables: tt.tables}
+			_, err := workerOf(t, pool, nil, of).Drain(t.Context())
 			if refused := err != nil; refused != tt.refused {
 				t.Fatalf("%v", err)
 			}
@@ -369,9 +370,9 @@ func TestATableOfSeveralCampaignsNeedsAScope(t *testing.T) {
 					}
 				}
 			}
-			spec.Scope = projector.ScopeJournal
+			of.Scope = projection.ScopeJournal
 			pool = pgtest.New(t)
-			drain(t, workerOf(t, pool, nil, projector.NewHandlers(spec)))
+			drain(t, workerOf(t, pool, nil, of))
 		})
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/projector/apply"
 	"github.com/tidemark-go/tidemark/pkg/event"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -50,8 +51,8 @@ func (b *turns) fill() {
 }
 
 func (b *turns) runner(group int) *projector.Projector {
-	board := projector.NewDocument(projector.Document[standing]{
-		Name: "b0", Version: 1, Types: []string{"scored"}, Scope: projector.ScopeJournal, Partitions: b.partitions,
+	board := projection.Document[standing]{
+		Name: "b0", Version: 1, Types: []string{"scored"}, Scope: projection.ScopeJournal, Partitions: b.partitions,
 		Key: func(e event.Event) (string, error) {
 			b.looks.Add(1)
 			p, err := event.Decode[scored](e)
@@ -67,7 +68,7 @@ func (b *turns) runner(group int) *projector.Projector {
 			}
 			return err
 		},
-	})
+	}
 	return workerOf(b.T, b.pool, func(cfg *projector.Config) {
 		cfg.GroupEvents, cfg.LeaseTTL, cfg.PollInterval = group, max(b.ttl, 2*time.Second), 20*time.Millisecond
 	}, board)

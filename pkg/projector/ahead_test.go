@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -48,7 +49,7 @@ func TestAWorkerThatIsWokenClaimsAndReadsInOneRoundTrip(t *testing.T) {
 	}
 	defer traced.Close()
 	p, err := projector.New(projector.Config{
-		Pool: traced, Projections: []projector.Projection{counters()},
+		Pool: traced, Projections: []projection.Projection{counters()},
 		PollInterval: time.Hour,
 	})
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
 	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
@@ -23,10 +24,10 @@ func TestStuck(t *testing.T) {
 	var once sync.Once
 	p, err := New(Config{
 		Pool: pool, Concurrency: 2, PollInterval: 10 * time.Millisecond,
-		Projections: []Projection{NewDocument(Document[int]{
+		Projections: []projection.Projection{projection.Document[int]{
 			Name: "counted", Version: 1,
 			Fold: func(n *int, _ event.Event) error { *n++; return nil },
-		})},
+		}},
 		OnStep: func(s kind.Step) {
 			if s == kind.StepRead {
 				once.Do(func() { <-held })

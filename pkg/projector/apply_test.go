@@ -11,6 +11,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -24,8 +25,8 @@ type counter struct {
 	Sum   int `json:"sum"`
 }
 
-func counters() projector.Projection {
-	return projector.NewDocument(projector.Document[counter]{
+func counters() projection.Projection {
+	return projection.Document[counter]{
 		Name: "counters", Version: 1, Types: []string{"moved"},
 		Fold: func(c *counter, e event.Event) error {
 			m, err := event.Decode[moved](e)
@@ -33,16 +34,16 @@ func counters() projector.Projection {
 			c.Sum += m.By
 			return err
 		},
-	})
+	}
 }
 
-func ledger() projector.Projection {
-	h := projector.NewHandlers(projector.Spec{Name: "ledger", Version: 1, Tables: `CREATE TABLE ledger (campaign_id text,
-		seq bigint, by int NOT NULL, PRIMARY KEY (campaign_id, seq))`})
-	projector.On(h, "moved", func(_ context.Context, g *projector.Group, e event.Event, m moved) error {
+func ledger() projection.Projection {
+	h := &projection.Handlers{Name: "ledger", Version: 1, Tables: `CREATE TABLE ledger (campaign_id text,
+		seq bigint, by int NOT NULL, PRIMARY KEY (campaign_id, seq))`}
+	h.On = append(h.On, projection.Handle("moved", func(_ context.Context, g *projection.Group, e event.Event, m moved) error {
 		g.Queue(`INSERT INTO ledger (campaign_id, seq, by) VALUES ($1, $2, $3)`, e.CampaignID, e.Seq, m.By)
 		return nil
-	})
+	}))
 	return h
 }
 
@@ -65,7 +66,7 @@ func appendMoves(t *testing.T, pool *pgxpool.Pool, campaign string, by ...int) {
 	}
 }
 
-func newProjector(t *testing.T, pool *pgxpool.Pool, projections ...projector.Projection) *projector.Projector {
+func newProjector(t *testing.T, pool *pgxpool.Pool, projections ...projection.Projection) *projector.Projector {
 	t.Helper()
 	p, err := projector.New(projector.Config{Pool: pool, Projections: projections})
 	if err != nil {

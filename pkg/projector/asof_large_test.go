@@ -5,8 +5,9 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/tidemark-go/tidemark/internal/projector/replay"
 	"github.com/tidemark-go/tidemark/pkg/event"
+	"github.com/tidemark-go/tidemark/pkg/lookback"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -14,15 +15,15 @@ import (
 func TestRowsThatMemoryShouldNotHoldAreRefused(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
-	h := projector.NewHandlers(projector.Spec{
+	h := &projection.Handlers{
 		Name: "inflated", Version: 1,
 		Tables: `CREATE TABLE inflated (id uuid, campaign_id text, text text, PRIMARY KEY (campaign_id, id))`,
-	})
-	projector.On(h, "x", func(_ context.Context, g *projector.Group, e event.Event, _ struct{}) error {
+	}
+	h.On = append(h.On, projection.Handle("x", func(_ context.Context, g *projection.Group, e event.Event, _ struct{}) error {
 		g.Queue(`INSERT INTO inflated VALUES ($1, $2, repeat('x', 12 << 20))`, e.ID, e.CampaignID)
 		return nil
-	})
-	p, err := projector.New(projector.Config{Pool: pool, Projections: []projector.Projection{h}})
+	}))
+	p, err := projector.New(projector.Config{Pool: pool, Projections: []projection.Projection{h}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,7 +34,7 @@ func TestRowsThatMemoryShouldNotHoldAreRefused(t *testing.T) {
 		'[{"type": "x"}, {"type": "x"}, {"type": "x"}]')`); err != nil {
 		t.Fatal(err)
 	}
-	for seq, want := range map[int64]error{2: nil, 3: replay.ErrStateTooLarge} {
+	for seq, want := range map[int64]error{2: nil, 3: lookback.ErrStateTooLarge} {
 		if _, err := p.AsOf(t.Context(), "inflated", "a", seq); !errors.Is(err, want) {
 			t.Errorf("as of event %d: %v, want %v", seq, err, want)
 		}

@@ -15,6 +15,8 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/projector/replay"
 	"github.com/tidemark-go/tidemark/pkg/event"
+	"github.com/tidemark-go/tidemark/pkg/lookback"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -142,8 +144,8 @@ func TestDiffTellsWhatChanged(t *testing.T) {
 		}
 		var all []string
 		for _, c := range changes {
-			if (c.Before == nil) != (c.Kind == replay.ChangeAdded) ||
-				(c.After == nil) != (c.Kind == replay.ChangeRemoved) {
+			if (c.Before == nil) != (c.Kind == lookback.ChangeAdded) ||
+				(c.After == nil) != (c.Kind == lookback.ChangeRemoved) {
 				t.Errorf("%s with before %s and after %s", c.Kind, c.Before, c.After)
 			}
 			all = append(all, fmt.Sprint(c.Kind, " ", c.Table, " ", string(c.Key), " ", strings.Join(c.Columns, ",")))
@@ -172,23 +174,23 @@ func TestDiffTellsWhatChanged(t *testing.T) {
 }
 
 // stamped has a timestamp in its key. Its JSON text differs from its Postgres text.
-func stamped() projector.Projection {
-	h := projector.NewHandlers(projector.Spec{
+func stamped() projection.Projection {
+	h := &projection.Handlers{
 		Name: "stamped", Version: 1, Types: []string{"moved"}, Tables: `CREATE TABLE stamped (campaign_id text NOT NULL,
 			at timestamptz NOT NULL, by bigint NOT NULL, PRIMARY KEY (campaign_id, at))`,
-	})
-	projector.On(h, "moved", func(_ context.Context, g *projector.Group, e event.Event, m moved) error {
+	}
+	h.On = append(h.On, projection.Handle("moved", func(_ context.Context, g *projection.Group, e event.Event, m moved) error {
 		g.Queue(`INSERT INTO stamped VALUES ($1, 'epoch'::timestamptz + make_interval(secs => $2),
 			$3)`, e.CampaignID, float64(e.Seq), m.By)
 		return nil
-	})
+	}))
 	return h
 }
 
 func TestWhyTakesAKeyAsTheRowHasIt(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
-	p, err := projector.New(projector.Config{Pool: pool, Projections: []projector.Projection{stamped()}})
+	p, err := projector.New(projector.Config{Pool: pool, Projections: []projection.Projection{stamped()}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -201,27 +203,27 @@ func TestWhyTakesAKeyAsTheRowHasIt(t *testing.T) {
 	if err := json.Unmarshal(state.Tables[0].Rows[1], &row); err != nil || !strings.Contains(row.At, "T") {
 		t.Fatalf("%+v, %v", row, err)
 	}
-	why, err := p.Why(t.Context(), projector.WhyRequest{Projection: "stamped", CampaignID: "a", Key: []string{row.At}})
+	why, err := p.Why(t.Context(), lookback.WhyRequest{Projection: "stamped", CampaignID: "a", Key: []string{row.At}})
 	if err != nil || len(why.Causes) != 3 || why.Causes[2].Event.Seq != 2 {
 		t.Errorf("the row of %s: %+v, %v", row.At, why, err)
 	}
 }
 
 // withColumns is a document with a generated column, so its columns have different causes.
-func withColumns() projector.Projection {
-	return projector.NewDocument(projector.Document[counter]{
+func withColumns() projection.Projection {
+	return projection.Document[counter]{
 		Name: "wide", Version: 1, Types: []string{"moved"},
 		Columns: `big boolean GENERATED ALWAYS AS ((doc->>'sum')::int > 10) STORED`,
 		Fold: func(c *counter, e event.Event) error {
 			m, err := event.Decode[moved](e)
 			if m.By == 7 {
-				return projector.Delete
+				return projection.Delete
 			}
 			c.Count++
 			c.Sum += m.By
 			return err
 		},
-	})
+	}
 }
 
 func TestWhyNamesTheEventsThatWroteARow(t *testing.T) {
@@ -236,7 +238,7 @@ func TestWhyNamesTheEventsThatWroteARow(t *testing.T) {
 	}
 	moves := []int{1, 7, 6, 2, 9, -8, 8, 3, 3, 0}
 	appendMoves(t, pool, "a", moves...)
-	causes := func(r projector.WhyRequest) string {
+	causes := func(r lookback.WhyRequest) string {
 		t.Helper()
 		r.CampaignID = "a"
 		why, err := p.Why(t.Context(), r)
@@ -256,28 +258,28 @@ func TestWhyNamesTheEventsThatWroteARow(t *testing.T) {
 		return strings.Join(all, ", ")
 	}
 	for _, tt := range []struct {
-		request projector.WhyRequest
+		request lookback.WhyRequest
 		want    string
 	}{
 		// From event 3 on the sum is 6, 8, 17, 9, 17, 20, 23, 23: big is true after event 5, false
 		// again, and true from event 7 on.
-		{projector.WhyRequest{Projection: "wide", Key: []string{"-"}}, "campaign_id 3, key 3, doc 10, big 7"},
-		{projector.WhyRequest{Projection: "wide", Key: []string{"-"}, Seq: 6}, "campaign_id 3, key 3, doc 6, big 6"},
-		{projector.WhyRequest{Projection: "wide", Key: []string{"-"}, Seq: 4}, "campaign_id 3, key 3, doc 4, big 3"},
-		{projector.WhyRequest{Projection: "wide", Key: []string{"-"}, Seq: 2}, "gone 2"},
-		{projector.WhyRequest{Projection: "wide", Key: []string{"no such"}}, ""},
+		{lookback.WhyRequest{Projection: "wide", Key: []string{"-"}}, "campaign_id 3, key 3, doc 10, big 7"},
+		{lookback.WhyRequest{Projection: "wide", Key: []string{"-"}, Seq: 6}, "campaign_id 3, key 3, doc 6, big 6"},
+		{lookback.WhyRequest{Projection: "wide", Key: []string{"-"}, Seq: 4}, "campaign_id 3, key 3, doc 4, big 3"},
+		{lookback.WhyRequest{Projection: "wide", Key: []string{"-"}, Seq: 2}, "gone 2"},
+		{lookback.WhyRequest{Projection: "wide", Key: []string{"no such"}}, ""},
 		{
-			projector.WhyRequest{Projection: "handlers_x", Table: "a_child_x", Key: []string{"3"}},
+			lookback.WhyRequest{Projection: "handlers_x", Table: "a_child_x", Key: []string{"3"}},
 			"campaign_id 3, number 3, seq 3",
 		},
-		{projector.WhyRequest{Projection: "handlers_x", Table: "z_parent_x"}, "campaign_id 1, count 10"},
-		{projector.WhyRequest{Projection: "file_x"}, "campaign_id 1, sum 10"},
+		{lookback.WhyRequest{Projection: "handlers_x", Table: "z_parent_x"}, "campaign_id 1, count 10"},
+		{lookback.WhyRequest{Projection: "file_x"}, "campaign_id 1, sum 10"},
 	} {
 		if got := causes(tt.request); got != tt.want {
 			t.Errorf("%+v: %q, want %q", tt.request, got, tt.want)
 		}
 	}
-	for _, r := range []projector.WhyRequest{
+	for _, r := range []lookback.WhyRequest{
 		{Projection: "handlers_x"},
 		{Projection: "wide"},
 		{Projection: "file_x", Table: "none"},
@@ -288,7 +290,7 @@ func TestWhyNamesTheEventsThatWroteARow(t *testing.T) {
 			t.Errorf("%+v: %v", r, err)
 		}
 	}
-	_, err = p.Why(t.Context(), projector.WhyRequest{
+	_, err = p.Why(t.Context(), lookback.WhyRequest{
 		Projection: "handlers_x", Table: "z_parent_x", CampaignID: "a",
 		Key: []string{"a"},
 	})
@@ -307,14 +309,14 @@ func TestWhyNamesTheEventsThatWroteARow(t *testing.T) {
 			if err := json.Unmarshal(raw, &row); err != nil {
 				t.Fatal(err)
 			}
-			why, err := p.Why(t.Context(), projector.WhyRequest{
+			why, err := p.Why(t.Context(), lookback.WhyRequest{
 				Projection: "document_x", CampaignID: "a",
 				Key: []string{row.Key}, Seq: n,
 			})
 			if err != nil {
 				t.Fatal(err)
 			}
-			i := slices.IndexFunc(why.Causes, func(c replay.Cause) bool { return c.Column == "doc" })
+			i := slices.IndexFunc(why.Causes, func(c lookback.Cause) bool { return c.Column == "doc" })
 			seq := why.Causes[i].Event.Seq
 			before, err := p.AsOf(t.Context(), "document_x", "a", seq-1)
 			if err != nil {
@@ -336,10 +338,10 @@ func TestARefusedSchemaNamesWhatLacks(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(pool.Close)
-	h := projector.NewHandlers(projector.Spec{
+	h := &projection.Handlers{
 		Name: "p", Version: 1, Types: []string{"noted"}, Tables: "CREATE TABLE p (campaign_id text)",
-	})
-	projector.On(h, "noted", func(context.Context, *projector.Group, event.Event, struct{}) error { return nil })
+	}
+	h.On = append(h.On, projection.Handle("noted", func(context.Context, *projection.Group, event.Event, struct{}) error { return nil }))
 	_, err = newProjector(t, pool, h).AsOf(t.Context(), "p", "a", 0)
 	if err == nil || !strings.Contains(err.Error(), "connect to the primary") || strings.Contains(err.Error(), "privilege") {
 		t.Errorf("as-of in a read-only session: %v", err)

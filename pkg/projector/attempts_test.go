@@ -13,6 +13,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/failure"
 	"github.com/tidemark-go/tidemark/internal/projector/kind"
 	"github.com/tidemark-go/tidemark/pkg/event"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -25,7 +26,7 @@ func TestEachEventCountsItsOwnAttempts(t *testing.T) {
 	appendMoves(t, pool, "a", 1, -1, 2, -5, 3)
 	drain(t, p)
 	retry(t, pool, p)
-	h.failWith(func(_ *projector.Group, _ event.Event, m moved) error {
+	h.failWith(func(_ *projection.Group, _ event.Event, m moved) error {
 		if m.By == -5 {
 			return errPassing
 		}
@@ -66,7 +67,7 @@ func TestAPairThatHasPassedItsEventKeepsNothingOfTheFailure(t *testing.T) {
 func TestAPairKeepsWhatAnOperatorNeedsToKnow(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
-	h := newPicky(func(s *projector.Spec) { s.Version = 7 }).failWith(func(_ *projector.Group, _ event.Event,
+	h := newPicky(func(s *projection.Spec) { s.Version = 7 }).failWith(func(_ *projection.Group, _ event.Event,
 		m moved,
 	) error {
 		panic(fmt.Sprint("cannot go ", m.By))
@@ -84,8 +85,8 @@ func TestAPairKeepsWhatAnOperatorNeedsToKnow(t *testing.T) {
 func TestTheNextAttemptIsAsLateAsThePolicySays(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
-	h := newPicky(func(s *projector.Spec) {
-		s.OnFailure = projector.Policy{Base: 10 * time.Minute, Factor: 3, Max: time.Hour}
+	h := newPicky(func(s *projection.Spec) {
+		s.OnFailure = projection.Policy{Base: 10 * time.Minute, Factor: 3, Max: time.Hour}
 	}).failWith(failNegative)
 	p := workerOf(t, pool, nil, h)
 	appendMoves(t, pool, "a", -1)
@@ -133,17 +134,17 @@ func TestACrashBeforeTheCommitCountsNothing(t *testing.T) {
 // TestFailuresOfTheInfrastructureCostNoAttempt has a policy that gives up at once. It does not hold here.
 func TestFailuresOfTheInfrastructureCostNoAttempt(t *testing.T) {
 	t.Parallel()
-	for _, action := range []projector.Action{
-		projector.ActionRetry, projector.ActionDead, projector.ActionSkip, projector.ActionPause,
+	for _, action := range []projection.Action{
+		projection.ActionRetry, projection.ActionDead, projection.ActionSkip, projection.ActionPause,
 	} {
 		t.Run(string(action), func(t *testing.T) {
 			t.Parallel()
 			pool := pgtest.New(t)
-			h := newPicky(nil).failWith(func(*projector.Group, event.Event, moved) error {
+			h := newPicky(nil).failWith(func(*projection.Group, event.Event, moved) error {
 				return fmt.Errorf("apply: %w", &pgconn.PgError{Code: "40001", Message: "could not serialize access"})
 			})
 			p := workerOf(t, pool, func(cfg *projector.Config) {
-				cfg.OnFailure = projector.Policy{Action: action, Attempts: 1}
+				cfg.OnFailure = projection.Policy{Action: action, Attempts: 1}
 			}, h)
 			appendMoves(t, pool, "a", 1)
 			drain(t, p)
@@ -171,7 +172,7 @@ func TestAPairThatFailedIsTriedAgainWithOneEvent(t *testing.T) {
 	pool := pgtest.New(t)
 	var calls atomic.Int32
 	var healed atomic.Bool
-	p := workerOf(t, pool, nil, listing("", func(_ context.Context, g *projector.Group, e event.Event, m moved) error {
+	p := workerOf(t, pool, nil, listing("", func(_ context.Context, g *projection.Group, e event.Event, m moved) error {
 		calls.Add(1)
 		if m.By == byStatement && healed.Load() {
 			m.By = 1

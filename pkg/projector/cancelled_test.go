@@ -10,13 +10,14 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/pkg/event"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
 func TestWhatIsCancelledBeforeItsDeadlineCountsNoAttempt(t *testing.T) {
 	t.Parallel()
-	waiting := func(ctx context.Context, g *projector.Group, _ event.Event) error {
+	waiting := func(ctx context.Context, g *projection.Group, _ event.Event) error {
 		tx, err := g.Tx(ctx)
 		if err != nil {
 			return err
@@ -70,7 +71,7 @@ func TestWhatIsCancelledBeforeItsDeadlineCountsNoAttempt(t *testing.T) {
 	t.Run("for_a_lock_that_is_held_too_long", func(t *testing.T) {
 		t.Parallel()
 		pool := pgtest.New(t)
-		p := slowProjector(t, pool, sluggish(time.Minute, func(context.Context, *projector.Group, event.Event) error {
+		p := slowProjector(t, pool, sluggish(time.Minute, func(context.Context, *projection.Group, event.Event) error {
 			return nil
 		}), func(cfg *projector.Config) { cfg.ApplyTimeout = time.Minute })
 		if err := p.Register(t.Context()); err != nil {

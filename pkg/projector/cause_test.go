@@ -9,6 +9,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -16,15 +17,15 @@ import (
 func TestAHandlersContextNamesItsEventAsTheCause(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
-	handlers := projector.NewHandlers(projector.Spec{
+	handlers := &projection.Handlers{
 		Name: "causes", Version: 1, Tables: "CREATE TABLE causes (campaign_id text, own text, cause text)",
-	})
-	projector.On(handlers, "noted", func(ctx context.Context, g *projector.Group, e event.Event, _ struct{}) error {
+	}
+	handlers.On = append(handlers.On, projection.Handle("noted", func(ctx context.Context, g *projection.Group, e event.Event, _ struct{}) error {
 		g.Queue("INSERT INTO causes VALUES ($1, $2, $3)", e.CampaignID, e.Identity(),
 			feed.CauseFields(ctx, new(event.Event))["causation_id"])
 		return nil
-	})
-	p, err := projector.New(projector.Config{Pool: pool, Projections: []projector.Projection{handlers}})
+	}))
+	p, err := projector.New(projector.Config{Pool: pool, Projections: []projection.Projection{handlers}})
 	if err != nil {
 		t.Fatal(err)
 	}

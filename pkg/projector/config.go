@@ -17,6 +17,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/redact"
 	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 )
 
 // applyTimeout is the lower bound of the default of [Config].ApplyTimeout.
@@ -26,7 +27,7 @@ const applyTimeout = 5 * time.Second
 type Config struct {
 	// at least Concurrency + 2 connections, two more for rebuilds; the projector does not close it
 	Pool        *pgxpool.Pool
-	Projections []Projection
+	Projections []projection.Projection
 
 	ConsumerGroup string             // default "default"
 	Schema        string             // of the projections' tables; default "tidemark_views"; created if missing
@@ -56,7 +57,7 @@ type Config struct {
 	NoFunctions   bool // run SQL files statement by statement, without database functions
 
 	// for events that a projection cannot apply, unless the projection has a policy; default: see [Policy]
-	OnFailure           Policy
+	OnFailure           projection.Policy
 	FailureLogRetention time.Duration // of rows of tidemark.failure_log; default 30 days, at least 1s
 
 	// for one projection and one group, unless a [Policy] has its own; default two thirds of LeaseTTL, at least 5s
@@ -74,14 +75,14 @@ type Config struct {
 	// read events always keep the hash.
 	Proof bool
 
-	Mode Mode // how events reach the projections; default [ModeOutboxApplyOnly]
+	Mode projection.Mode // how events reach the projections; default [ModeOutboxApplyOnly]
 	// ApplyInline leaves failures, held campaigns and backlogs beyond one group to workers; not with
 	// ModeInlineApplyOnly
 	InlineBestEffort bool
 
 	// OnStep, if set, is called at each step of the loop, on its goroutine. This module's tests use it
 	// to stop a worker in the middle.
-	OnStep func(kind.Step)
+	OnStep func(step string)
 }
 
 func complete(c Config) (Config, error) {
@@ -109,21 +110,21 @@ func complete(c Config) (Config, error) {
 	)
 	errs = append(errs, positive("ApplyTimeout", &c.ApplyTimeout, max(c.LeaseTTL*2/3, applyTimeout), time.Millisecond))
 	c.OnFailure.Timeout = cmp.Or(c.OnFailure.Timeout, c.ApplyTimeout)
-	c.OnFailure = kind.CompletePolicy(c.OnFailure, kind.DefaultPolicy)
-	if err := kind.CheckPolicy(c.OnFailure); err != nil {
+	c.OnFailure = c.OnFailure.Or(projection.DefaultPolicy())
+	if err := c.OnFailure.Validate(); err != nil {
 		errs = append(errs, fmt.Errorf("OnFailure: %w", err))
 	}
-	c.Mode = cmp.Or(c.Mode, ModeOutboxApplyOnly)
+	c.Mode = cmp.Or(c.Mode, projection.ModeOutboxApplyOnly)
 	if !slices.Contains(kind.Modes(), c.Mode) {
 		errs = append(errs, fmt.Errorf("Mode is %q, known are %v", c.Mode, kind.Modes()))
 	}
-	if c.Mode == ModeInlineApplyOnly && c.InlineBestEffort {
+	if c.Mode == projection.ModeInlineApplyOnly && c.InlineBestEffort {
 		errs = append(errs,
 			fmt.Errorf("InlineBestEffort leaves failures to workers, and Mode %s has none: choose another mode, "+
 				"or let failures fail the append", c.Mode))
 	}
 	if c.OnStep == nil {
-		c.OnStep = func(kind.Step) {}
+		c.OnStep = func(string) {}
 	}
 	return c, errors.Join(errs...)
 }

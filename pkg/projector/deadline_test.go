@@ -14,6 +14,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/failure"
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
 	"github.com/tidemark-go/tidemark/pkg/event"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -40,13 +41,13 @@ const endless = -7
 
 // sluggish writes a row for each event. For the amount endless it calls do first.
 func sluggish(
-	timeout time.Duration, do func(context.Context, *projector.Group, event.Event) error,
-) projector.Projection {
-	h := projector.NewHandlers(projector.Spec{
+	timeout time.Duration, do func(context.Context, *projection.Group, event.Event) error,
+) projection.Projection {
+	h := &projection.Handlers{
 		Name: "slow", Version: 1, Tables: `CREATE TABLE slow (campaign_id text, seq bigint, PRIMARY KEY (campaign_id, seq))`,
-		OnFailure: projector.Policy{Timeout: timeout, Base: time.Hour, Max: time.Hour},
-	})
-	projector.On(h, "moved", func(ctx context.Context, g *projector.Group, e event.Event, m moved) error {
+		OnFailure: projection.Policy{Timeout: timeout, Base: time.Hour, Max: time.Hour},
+	}
+	h.On = append(h.On, projection.Handle("moved", func(ctx context.Context, g *projection.Group, e event.Event, m moved) error {
 		if m.By == endless {
 			if err := do(ctx, g, e); err != nil {
 				return err
@@ -54,24 +55,24 @@ func sluggish(
 		}
 		g.Queue(`INSERT INTO slow VALUES ($1, $2)`, e.CampaignID, e.Seq)
 		return nil
-	})
+	}))
 	return h
 }
 
 // untilTold is a handler that obeys its context.
-func untilTold(ctx context.Context, _ *projector.Group, _ event.Event) error {
+func untilTold(ctx context.Context, _ *projection.Group, _ event.Event) error {
 	<-ctx.Done()
 	return ctx.Err()
 }
 
 func slowProjector(
-	t *testing.T, pool *pgxpool.Pool, one projector.Projection, change func(*projector.Config),
+	t *testing.T, pool *pgxpool.Pool, one projection.Projection, change func(*projector.Config),
 ) *projector.Projector {
 	t.Helper()
 	if err := outbox.Register(t.Context(), pool, "default"); err != nil {
 		t.Fatal(err)
 	}
-	cfg := projector.Config{Pool: pool, Projections: []projector.Projection{one, ledger()}}
+	cfg := projector.Config{Pool: pool, Projections: []projection.Projection{one, ledger()}}
 	if change != nil {
 		change(&cfg)
 	}
@@ -109,13 +110,13 @@ func appendSlow(t *testing.T, pool *pgxpool.Pool) {
 
 func TestADeadline(t *testing.T) {
 	t.Parallel()
-	for name, do := range map[string]func(context.Context, *projector.Group, event.Event) error{
+	for name, do := range map[string]func(context.Context, *projection.Group, event.Event) error{
 		"of_a_handler_that_obeys_its_context": untilTold,
-		"of_a_statement_that_was_queued": func(_ context.Context, g *projector.Group, _ event.Event) error {
+		"of_a_statement_that_was_queued": func(_ context.Context, g *projection.Group, _ event.Event) error {
 			g.Queue(`SELECT pg_sleep(60)`)
 			return nil
 		},
-		"of_a_statement_of_its_own": func(ctx context.Context, g *projector.Group, _ event.Event) error {
+		"of_a_statement_of_its_own": func(ctx context.Context, g *projection.Group, _ event.Event) error {
 			tx, err := g.Tx(ctx)
 			if err != nil {
 				return err
@@ -123,7 +124,7 @@ func TestADeadline(t *testing.T) {
 			_, err = tx.Exec(ctx, `SELECT pg_sleep(60)`)
 			return err
 		},
-		"of_a_statement_under_another_context": func(ctx context.Context, g *projector.Group, _ event.Event) error {
+		"of_a_statement_under_another_context": func(ctx context.Context, g *projection.Group, _ event.Event) error {
 			tx, err := g.Tx(ctx)
 			if err != nil {
 				return err
@@ -149,7 +150,7 @@ func TestADeadline(t *testing.T) {
 		t.Parallel()
 		given(t, func(t *testing.T, timeout time.Duration) error {
 			pool := pgtest.New(t)
-			p := slowProjector(t, pool, sluggish(timeout, func(ctx context.Context, g *projector.Group, e event.Event) error {
+			p := slowProjector(t, pool, sluggish(timeout, func(ctx context.Context, g *projection.Group, e event.Event) error {
 				if len(g.Events) > 10 {
 					return untilTold(ctx, g, e)
 				}
@@ -175,15 +176,15 @@ func TestADeadline(t *testing.T) {
 	t.Run("is_that_of_the_events_type", func(t *testing.T) {
 		t.Parallel()
 		pool := pgtest.New(t)
-		h := projector.NewHandlers(projector.Spec{
-			Name: "typed", Version: 1, OnFailureOf: map[string]projector.Policy{"moved": {
+		h := &projection.Handlers{
+			Name: "typed", Version: 1, OnFailureOf: map[string]projection.Policy{"moved": {
 				Timeout: 300 * time.Millisecond,
-				Action:  projector.ActionDead,
+				Action:  projection.ActionDead,
 			}},
-		})
-		projector.On(h, "moved", func(ctx context.Context, g *projector.Group, e event.Event, _ moved) error {
+		}
+		h.On = append(h.On, projection.Handle("moved", func(ctx context.Context, g *projection.Group, e event.Event, _ moved) error {
 			return untilTold(ctx, g, e)
-		})
+		}))
 		p := slowProjector(t, pool, h, func(cfg *projector.Config) { cfg.ApplyTimeout = time.Hour })
 		appendMoves(t, pool, "a", 1)
 		drainUntilDead(t, pool, p)
@@ -194,7 +195,7 @@ func TestADeadline(t *testing.T) {
 	t.Run("may_lie_beyond_the_life_of_a_lease", func(t *testing.T) {
 		t.Parallel()
 		pool := pgtest.New(t)
-		p := slowProjector(t, pool, sluggish(0, func(ctx context.Context, _ *projector.Group, _ event.Event) error {
+		p := slowProjector(t, pool, sluggish(0, func(ctx context.Context, _ *projection.Group, _ event.Event) error {
 			select {
 			case <-ctx.Done():
 				return ctx.Err()
@@ -213,15 +214,15 @@ func TestADeadline(t *testing.T) {
 	t.Run("passed_again_and_again_makes_the_pair_dead", func(t *testing.T) {
 		t.Parallel()
 		pool := pgtest.New(t)
-		h := projector.NewHandlers(projector.Spec{
-			Name: "late", Version: 1, OnFailure: projector.Policy{
+		h := &projection.Handlers{
+			Name: "late", Version: 1, OnFailure: projection.Policy{
 				Timeout: 300 * time.Millisecond, Attempts: 3,
 				Base: time.Millisecond, Max: time.Millisecond,
 			},
-		})
-		projector.On(h, "moved", func(ctx context.Context, g *projector.Group, e event.Event, _ moved) error {
+		}
+		h.On = append(h.On, projection.Handle("moved", func(ctx context.Context, g *projection.Group, e event.Event, _ moved) error {
 			return untilTold(ctx, g, e)
-		})
+		}))
 		p := slowProjector(t, pool, h, nil)
 		appendMoves(t, pool, "a", 1)
 		drainUntilDead(t, pool, p)
@@ -250,7 +251,7 @@ func TestALockIsWaitedForHalfASecond(t *testing.T) {
 	pool := pgtest.New(t)
 	var limits string
 	p := slowProjector(t, pool, sluggish(time.Minute,
-		func(ctx context.Context, g *projector.Group, _ event.Event) error {
+		func(ctx context.Context, g *projection.Group, _ event.Event) error {
 			tx, err := g.Tx(ctx)
 			if err != nil {
 				return err
@@ -279,7 +280,7 @@ func TestADeadlineOfManyEventsBlamesNone(t *testing.T) {
 		defer stuck.Wait()
 		defer stuck.Done()
 		defer close(release)
-		picky := newPicky(func(s *projector.Spec) { s.OnFailure = slow("") }).failWith(func(_ *projector.Group,
+		picky := newPicky(func(s *projection.Spec) { s.OnFailure = slow("") }).failWith(func(_ *projection.Group,
 			e event.Event, _ moved,
 		) error {
 			if e.Seq == 1 {
@@ -288,9 +289,9 @@ func TestADeadlineOfManyEventsBlamesNone(t *testing.T) {
 			return nil
 		})
 		p := slowProjector(t, pool, picky, func(cfg *projector.Config) {
-			cfg.Projections = []projector.Projection{
+			cfg.Projections = []projection.Projection{
 				picky,
-				sluggish(timeout, func(context.Context, *projector.Group, event.Event) error {
+				sluggish(timeout, func(context.Context, *projection.Group, event.Event) error {
 					stuck.Add(1)
 					defer stuck.Done()
 					stuckHere(release)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -15,12 +16,12 @@ import (
 func TestADocumentIsReadIntoItsType(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
-	byKey := projector.Document[counter]{
+	byKey := projection.Document[counter]{
 		Name: "by_key", Version: 1, Types: []string{"moved"}, Schema: "views of mine",
 		Key:  func(e event.Event) (string, error) { return e.AggregateID, nil },
 		Fold: func(c *counter, _ event.Event) error { c.Count++; return nil },
 	}
-	alone := projector.Document[string]{ // pgx would scan this type as stored, with its quotes
+	alone := projection.Document[string]{ // pgx would scan this type as stored, with its quotes
 		Name: "alone", Version: 1, Types: []string{"moved"}, Schema: "views of mine",
 		Fold: func(s *string, e event.Event) error { *s += e.AggregateID; return nil },
 	}
@@ -33,7 +34,7 @@ func TestADocumentIsReadIntoItsType(t *testing.T) {
 	}
 	p, err := projector.New(projector.Config{
 		Pool: pool, Schema: "views of mine",
-		Projections: []projector.Projection{projector.NewDocument(byKey), projector.NewDocument(alone)},
+		Projections: []projection.Projection{byKey, alone},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -42,19 +43,19 @@ func TestADocumentIsReadIntoItsType(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	if c, found, err := byKey.Get(t.Context(), pool, "c", "a"); err != nil || !found || c.Count != 2 {
+	if c, found, err := byKey.GetKey(t.Context(), pool, "c", "a"); err != nil || !found || c.Count != 2 {
 		t.Errorf("document a: %+v, found %t, %v; want a count of 2", c, found, err)
 	}
-	if s, found, err := alone.Get(t.Context(), pool, "c", ""); err != nil || !found || s != "aba" {
+	if s, found, err := alone.Get(t.Context(), pool, "c"); err != nil || !found || s != "aba" {
 		t.Errorf("the campaign's document: %q, found %t, %v; want aba", s, found, err)
 	}
 	for _, missing := range [][2]string{{"c", "z"}, {"z", "a"}} {
-		if c, found, err := byKey.Get(t.Context(), pool, missing[0], missing[1]); err != nil || found || c != (counter{}) {
+		if c, found, err := byKey.GetKey(t.Context(), pool, missing[0], missing[1]); err != nil || found || c != (counter{}) {
 			t.Errorf("document %q: %+v, found %t, %v; want none", missing, c, found, err)
 		}
 	}
 	byKey.Schema = ""
-	if _, _, err := byKey.Get(t.Context(), pool, "c", "a"); err == nil || !strings.Contains(err.Error(),
+	if _, _, err := byKey.GetKey(t.Context(), pool, "c", "a"); err == nil || !strings.Contains(err.Error(),
 		`from "tidemark_views"."by_key"`) {
 		t.Errorf("of a schema without the table: %v", err)
 	}

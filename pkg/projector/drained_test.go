@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/internal/store/lease"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -49,7 +50,7 @@ func TestAWorkerThatIsDrainedClaimsNothing(t *testing.T) {
 		}
 	}()
 	p, err := projector.New(projector.Config{
-		Pool: pool, Projections: []projector.Projection{counters()},
+		Pool: pool, Projections: []projection.Projection{counters()},
 		Logger: slog.New(slog.NewTextHandler(write, nil)), PollInterval: 50 * time.Millisecond,
 	})
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/tidemark-go/tidemark/pkg/event"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 	"github.com/tidemark-go/tidemark/test/support/tally"
@@ -13,7 +14,7 @@ import (
 func TestAPoolOfAnotherEncodingIsRefused(t *testing.T) {
 	t.Parallel()
 	address := pgtest.URL(t)
-	for name, projections := range map[string][]projector.Projection{
+	for name, projections := range map[string][]projection.Projection{
 		"by campaign": tally.Both(), "across campaigns": tally.Across(1, nil),
 	} {
 		t.Run(name, func(t *testing.T) {

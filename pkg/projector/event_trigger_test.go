@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 	"github.com/tidemark-go/tidemark/test/support/tally"
@@ -15,7 +16,7 @@ func TestARefusalOfAnEventTriggerNamesItsFunction(t *testing.T) {
 	tally.Exec(t, pool, `CREATE FUNCTION public.house_rules() RETURNS event_trigger LANGUAGE plpgsql
 		AS $$ BEGIN RAISE EXCEPTION 'tables need a comment'; END $$`)
 	tally.Exec(t, pool, `CREATE EVENT TRIGGER house ON ddl_command_end EXECUTE FUNCTION public.house_rules()`)
-	p, err := projector.New(projector.Config{Pool: pool, Projections: []projector.Projection{tally.Totals()}})
+	p, err := projector.New(projector.Config{Pool: pool, Projections: []projection.Projection{tally.Totals()}})
 	if err != nil {
 		t.Fatal(err)
 	}

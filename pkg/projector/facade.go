@@ -10,10 +10,11 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/failure"
 	"github.com/tidemark-go/tidemark/internal/projector/kind"
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
-	"github.com/tidemark-go/tidemark/internal/projector/replay"
 	"github.com/tidemark-go/tidemark/internal/store/copies"
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
 	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/lookback"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 )
 
 // Register registers the consumer group and the projections. It creates their tables in the
@@ -36,7 +37,7 @@ func (p *Projector) Register(ctx context.Context) (err error) {
 	if err := p.registerGroup(ctx); err != nil {
 		return err
 	}
-	if p.base.Cfg.Mode == ModeEnqueueOnly {
+	if p.base.Cfg.Mode == projection.ModeEnqueueOnly {
 		return nil // a worker registers the projections
 	}
 	schema := fmt.Sprintf(registry.QueryMakeSchema, kind.Literal(p.base.Cfg.Schema),
@@ -77,7 +78,7 @@ func (p *Projector) registerGroup(ctx context.Context) error {
 	switch {
 	case p.base.Across():
 		return outbox.RegisterAcross(ctx, p.base.Cfg.Pool, p.base.Cfg.ConsumerGroup)
-	case p.base.Cfg.Mode == ModeInlineApplyOnly:
+	case p.base.Cfg.Mode == projection.ModeInlineApplyOnly:
 		return outbox.RegisterInline(ctx, p.base.Cfg.Pool, p.base.Cfg.ConsumerGroup)
 	}
 	return outbox.Register(ctx, p.base.Cfg.Pool, p.base.Cfg.ConsumerGroup)
@@ -126,20 +127,20 @@ func (p *Projector) Check(ctx context.Context) error {
 //
 // It returns [event.ErrNotFound] if the campaign has no such event, an [*ApplyError] if the
 // projection fails on one, and an error if it writes to tables of others or the rows exceed 32 MiB.
-func (p *Projector) AsOf(ctx context.Context, projection, campaignID string, seq int64) (replay.State, error) {
+func (p *Projector) AsOf(ctx context.Context, projection, campaignID string, seq int64) (lookback.State, error) {
 	return p.replayer.AsOf(ctx, projection, campaignID, seq)
 }
 
 // Diff returns the rows of a campaign that differ between event from and event to, in the order of
 // tables and keys. Its errors are those of [Projector.AsOf].
-func (p *Projector) Diff(ctx context.Context, projection, campaignID string, from, to int64) ([]replay.Change, error) {
+func (p *Projector) Diff(ctx context.Context, projection, campaignID string, from, to int64) ([]lookback.Change, error) {
 	return p.replayer.Diff(ctx, projection, campaignID, from, to)
 }
 
 // Why returns, for each column of a row, the last event that changed its value. It applies the
 // campaign's events one by one in one pass, otherwise like [Projector.AsOf]. It has the errors of
 // AsOf, and one for a table without a primary key.
-func (p *Projector) Why(ctx context.Context, r WhyRequest) (replay.Why, error) {
+func (p *Projector) Why(ctx context.Context, r lookback.WhyRequest) (lookback.Why, error) {
 	return p.replayer.Why(ctx, r)
 }
 
@@ -156,7 +157,7 @@ func (p *Projector) Why(ctx context.Context, r WhyRequest) (replay.Why, error) {
 // error if no table has a column campaign_id, if the projection writes to tables of others, or if
 // its registered version is not here, and an [*OwnerError] if the pool's login may do more than the
 // owner of the tables. After [Projector.Register] it does not ask: the process runs the owner's code anyway.
-func (p *Projector) Verify(ctx context.Context, r VerifyRequest) (VerifyReport, error) {
+func (p *Projector) Verify(ctx context.Context, r lookback.VerifyRequest) (lookback.VerifyReport, error) {
 	return p.replayer.Verify(ctx, r)
 }
 

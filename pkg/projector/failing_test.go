@@ -15,17 +15,18 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/pkg/event"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
 // picky is a projection that lists what it applies and fails on demand.
 type picky struct {
-	spec projector.Spec
-	fail atomic.Pointer[func(g *projector.Group, e event.Event, m moved) error]
+	spec projection.Spec
+	fail atomic.Pointer[func(g *projection.Group, e event.Event, m moved) error]
 }
 
-func newPicky(change func(*projector.Spec)) *picky {
-	p := &picky{spec: projector.Spec{
+func newPicky(change func(*projection.Spec)) *picky {
+	p := &picky{spec: projection.Spec{
 		Name: "picky", Version: 1, Types: []string{"moved", "noted"},
 		Tables: `CREATE TABLE picky (campaign_id text, seq bigint, n bigint GENERATED ALWAYS AS IDENTITY,
 			by int CHECK (by < 1000), PRIMARY KEY (campaign_id, seq))`,
@@ -37,18 +38,18 @@ func newPicky(change func(*projector.Spec)) *picky {
 	return p
 }
 
-func (p *picky) failWith(fail func(g *projector.Group, e event.Event, m moved) error) *picky {
+func (p *picky) failWith(fail func(g *projection.Group, e event.Event, m moved) error) *picky {
 	p.fail.Store(&fail)
 	return p
 }
 
 func (p *picky) heal() {
-	p.failWith(func(*projector.Group, event.Event, moved) error { return nil })
+	p.failWith(func(*projection.Group, event.Event, moved) error { return nil })
 }
 
-func (p *picky) Spec() projector.Spec { return p.spec }
+func (p *picky) Spec() projection.Spec { return p.spec }
 
-func (p *picky) Apply(_ context.Context, g *projector.Group) error {
+func (p *picky) Apply(_ context.Context, g *projection.Group) error {
 	for _, e := range g.Events {
 		g.At(e)
 		m, err := event.Decode[moved](e)
@@ -64,12 +65,12 @@ func (p *picky) Apply(_ context.Context, g *projector.Group) error {
 }
 
 // slow is a policy whose waits outlast any test. A test makes retries due itself.
-func slow(action projector.Action) projector.Policy {
-	return projector.Policy{Action: action, Base: time.Hour, Max: time.Hour}
+func slow(action projection.Action) projection.Policy {
+	return projection.Policy{Action: action, Base: time.Hour, Max: time.Hour}
 }
 
 func workerOf(
-	t *testing.T, pool *pgxpool.Pool, change func(*projector.Config), projections ...projector.Projection,
+	t *testing.T, pool *pgxpool.Pool, change func(*projector.Config), projections ...projection.Projection,
 ) *projector.Projector {
 	t.Helper()
 	cfg := projector.Config{Pool: pool, Projections: projections, OnFailure: slow("")}
@@ -189,7 +190,7 @@ func moves(by ...int) []event.Event {
 	return events
 }
 
-func failNegative(_ *projector.Group, _ event.Event, m moved) error {
+func failNegative(_ *projection.Group, _ event.Event, m moved) error {
 	if m.By < 0 {
 		return errPassing
 	}
@@ -197,10 +198,10 @@ func failNegative(_ *projector.Group, _ event.Event, m moved) error {
 }
 
 type projectionFunc struct {
-	spec  projector.Spec
-	apply func(*projector.Group) error
+	spec  projection.Spec
+	apply func(*projection.Group) error
 }
 
-func (f projectionFunc) Spec() projector.Spec { return f.spec }
+func (f projectionFunc) Spec() projection.Spec { return f.spec }
 
-func (f projectionFunc) Apply(_ context.Context, g *projector.Group) error { return f.apply(g) }
+func (f projectionFunc) Apply(_ context.Context, g *projection.Group) error { return f.apply(g) }

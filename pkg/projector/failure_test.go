@@ -13,6 +13,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
 	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -21,16 +22,16 @@ var errPassing = errors.New("the weather is bad")
 
 func TestAFailureBecomesWhatItsClassAndThePolicySay(t *testing.T) {
 	t.Parallel()
-	onBad := func(cause error) func(*projector.Group, event.Event, moved) error {
-		return func(_ *projector.Group, _ event.Event, m moved) error {
+	onBad := func(cause error) func(*projection.Group, event.Event, moved) error {
+		return func(_ *projection.Group, _ event.Event, m moved) error {
 			if m.By < 0 {
 				return cause
 			}
 			return nil
 		}
 	}
-	queueing := func(sql string) func(*projector.Group, event.Event, moved) error {
-		return func(g *projector.Group, _ event.Event, m moved) error {
+	queueing := func(sql string) func(*projection.Group, event.Event, moved) error {
+		return func(g *projection.Group, _ event.Event, m moved) error {
 			if m.By < 0 {
 				g.Queue(sql)
 			}
@@ -39,8 +40,8 @@ func TestAFailureBecomesWhatItsClassAndThePolicySay(t *testing.T) {
 	}
 	tests := []struct {
 		name    string
-		spec    func(*projector.Spec)
-		fail    func(*projector.Group, event.Event, moved) error
+		spec    func(*projection.Spec)
+		fail    func(*projection.Group, event.Event, moved) error
 		events  []event.Event // default: moves of 1, -1, 2
 		retries int
 		pairs   string
@@ -58,14 +59,14 @@ func TestAFailureBecomesWhatItsClassAndThePolicySay(t *testing.T) {
 			log: "failed 2 1, failed 2 2, failed 2 3, failed 2 4, failed 2 5, failed 2 6, failed 2 7, dead 2 8",
 		},
 		{
-			name: "as many as the policy says", fail: onBad(errPassing), retries: 3, spec: func(s *projector.Spec) {
+			name: "as many as the policy says", fail: onBad(errPassing), retries: 3, spec: func(s *projection.Spec) {
 				s.OnFailure.Attempts = 2
 			},
 			pairs: "c picky 2 dead 2 transient error never", log: "failed 2 1, dead 2 2", applied: "1",
 		},
 		{
 			name: "an error that the projection calls permanent is the end at once",
-			fail: onBad(projector.Permanent(errPassing)), retries: 1,
+			fail: onBad(projection.Permanent(errPassing)), retries: 1,
 			pairs: "c picky 2 dead 1 permanent error never", log: "dead 2 1", applied: "1",
 		},
 		{
@@ -77,7 +78,7 @@ func TestAFailureBecomesWhatItsClassAndThePolicySay(t *testing.T) {
 			pairs: "c picky 2 dead 1 permanent 22012 never", log: "dead 2 1", applied: "1",
 		},
 		{
-			name: "so is a panic", fail: func(_ *projector.Group, _ event.Event, m moved) error {
+			name: "so is a panic", fail: func(_ *projection.Group, _ event.Event, m moved) error {
 				return []error{nil, nil, nil}[m.By+1]
 			},
 			events: moves(1, 4, 2), pairs: "c picky 2 dead 1 permanent panic never", log: "dead 2 1", applied: "1",
@@ -106,7 +107,7 @@ func TestAFailureBecomesWhatItsClassAndThePolicySay(t *testing.T) {
 		{
 			name: "a deadlock is soon over, whatever becomes of events that fail",
 			fail: queueing(`DO $$ BEGIN RAISE 'deadlock detected' USING ERRCODE = '40P01'; END $$`), retries: 1,
-			spec:  func(s *projector.Spec) { s.OnFailure.Action = projector.ActionSkip },
+			spec:  func(s *projection.Spec) { s.OnFailure.Action = projection.ActionSkip },
 			pairs: "c picky 2 failed 0 lock 40P01", log: "failed 2 0", applied: "1",
 		},
 		{
@@ -115,10 +116,10 @@ func TestAFailureBecomesWhatItsClassAndThePolicySay(t *testing.T) {
 		},
 		{
 			name: "the projection's own classifier decides before the default", fail: onBad(errPassing),
-			spec: func(s *projector.Spec) {
-				s.Classify = func(err error) projector.Class {
+			spec: func(s *projection.Spec) {
+				s.Classify = func(err error) projection.Class {
 					if errors.Is(err, errPassing) {
-						return projector.ClassPermanent
+						return projection.ClassPermanent
 					}
 					return ""
 				}
@@ -127,38 +128,38 @@ func TestAFailureBecomesWhatItsClassAndThePolicySay(t *testing.T) {
 		},
 		{
 			name:  "what it does not know is left to the default, and so is all if it panics",
-			fail:  onBad(projector.Permanent(errPassing)),
-			spec:  func(s *projector.Spec) { s.Classify = func(error) projector.Class { panic("no idea") } },
+			fail:  onBad(projection.Permanent(errPassing)),
+			spec:  func(s *projection.Spec) { s.Classify = func(error) projection.Class { panic("no idea") } },
 			pairs: "c picky 2 dead 1 permanent error never", log: "dead 2 1", applied: "1",
 		},
 		{
-			name: "dead at once", fail: onBad(errPassing), spec: func(s *projector.Spec) {
-				s.OnFailure.Action = projector.ActionDead
+			name: "dead at once", fail: onBad(errPassing), spec: func(s *projection.Spec) {
+				s.OnFailure.Action = projection.ActionDead
 			},
 			pairs: "c picky 2 dead 1 transient error never", log: "dead 2 1", applied: "1",
 		},
 		{
-			name: "skipped", fail: onBad(errPassing), spec: func(s *projector.Spec) {
-				s.OnFailure.Action = projector.ActionSkip
+			name: "skipped", fail: onBad(errPassing), spec: func(s *projection.Spec) {
+				s.OnFailure.Action = projection.ActionSkip
 			},
 			events: moves(1, -1, 2, -1, -1, 3), log: "skipped 2 1, skipped 4 1, skipped 5 1", applied: "1 3 6",
 		},
 		{
-			name: "paused, however permanent", fail: onBad(projector.Permanent(errPassing)), spec: func(s *projector.Spec) {
-				s.OnFailure.Action = projector.ActionPause
+			name: "paused, however permanent", fail: onBad(projection.Permanent(errPassing)), spec: func(s *projection.Spec) {
+				s.OnFailure.Action = projection.ActionPause
 			},
 			pairs: "c picky 2 failed 1 permanent error", log: "failed 2 1, paused", applied: "1", retries: 2,
 			pauses: `picky: event 2 (moved) of campaign "c" failed: the weather is bad`,
 		},
 		{
-			name: "one type by its own policy", fail: func(_ *projector.Group, e event.Event, _ moved) error {
+			name: "one type by its own policy", fail: func(_ *projection.Group, e event.Event, _ moved) error {
 				if e.Seq > 1 {
 					return errPassing
 				}
 				return nil
 			},
-			spec: func(s *projector.Spec) {
-				s.OnFailureOf = map[string]projector.Policy{"noted": {Action: projector.ActionSkip}}
+			spec: func(s *projection.Spec) {
+				s.OnFailureOf = map[string]projection.Policy{"noted": {Action: projection.ActionSkip}}
 			},
 			events: []event.Event{moves(1)[0], {Type: "noted"}, moves(2)[0]},
 			pairs:  "c picky 3 failed 1 transient error", log: "skipped 2 1, failed 3 1", applied: "1",
@@ -247,8 +248,8 @@ func TestAPairGoesOnOnceItsPolicyIsToSkip(t *testing.T) {
 	pool := pgtest.New(t)
 	appendMoves(t, pool, "a", 1, -1, 2)
 	drain(t, workerOf(t, pool, nil, newPicky(nil).failWith(failNegative)))
-	retry(t, pool, workerOf(t, pool, nil, newPicky(func(s *projector.Spec) {
-		s.OnFailure.Action = projector.ActionSkip
+	retry(t, pool, workerOf(t, pool, nil, newPicky(func(s *projection.Spec) {
+		s.OnFailure.Action = projection.ActionSkip
 	}).failWith(failNegative)))
 	expectPairs(t, pool, "")
 	expectLog(t, pool, "failed 2 1, skipped 2 2")
@@ -258,7 +259,7 @@ func TestAPairGoesOnOnceItsPolicyIsToSkip(t *testing.T) {
 func TestAProjectionThatPausedItselfCatchesUpWhenItIsResumed(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
-	h := newPicky(func(s *projector.Spec) { s.OnFailure.Action = projector.ActionPause }).failWith(failNegative)
+	h := newPicky(func(s *projection.Spec) { s.OnFailure.Action = projection.ActionPause }).failWith(failNegative)
 	p := workerOf(t, pool, func(cfg *projector.Config) { cfg.Concurrency, cfg.GroupEvents = 1, 1 }, h, ledger())
 	appendMoves(t, pool, "a", -1, 1)
 	drain(t, p)
@@ -308,7 +309,7 @@ func TestOneCulpritAmongManyIsFoundInFewAttempts(t *testing.T) {
 			t.Parallel()
 			pool := pgtest.New(t)
 			var calls int
-			h := projectionFunc{newPicky(nil).spec, func(g *projector.Group) error {
+			h := projectionFunc{newPicky(nil).spec, func(g *projection.Group) error {
 				calls++
 				for _, e := range g.Events {
 					if named {
@@ -338,23 +339,23 @@ func TestOneCulpritAmongManyIsFoundInFewAttempts(t *testing.T) {
 
 func TestNothingOfAPayloadGetsIntoWhatIsKept(t *testing.T) {
 	t.Parallel()
-	for name, fail := range map[string]func(*projector.Group, event.Event) error{
-		"by a message of Postgres": func(g *projector.Group, e event.Event) error {
+	for name, fail := range map[string]func(*projection.Group, event.Event) error{
+		"by a message of Postgres": func(g *projection.Group, e event.Event) error {
 			g.Queue(`SELECT ($1::jsonb->>'name')::integer`, string(e.Payload))
 			return nil
 		},
-		"by its detail": func(g *projector.Group, e event.Event) error {
+		"by its detail": func(g *projection.Group, e event.Event) error {
 			g.Queue(`INSERT INTO names VALUES ($1::jsonb->>'name'), ($1::jsonb->>'name')`, string(e.Payload))
 			return nil
 		},
-		"by the projection's own error": func(_ *projector.Group, e event.Event) error {
+		"by the projection's own error": func(_ *projection.Group, e event.Event) error {
 			return fmt.Errorf("bad event %s", e.Payload)
 		},
-		"by a value in it": func(*projector.Group, event.Event) error {
+		"by a value in it": func(*projection.Group, event.Event) error {
 			return errors.New("no player Xanadu 4711471147114711")
 		},
-		"by a panic": func(_ *projector.Group, e event.Event) error { panic(string(e.Payload)) },
-		"by a decoder": func(_ *projector.Group, e event.Event) error {
+		"by a panic": func(_ *projection.Group, e event.Event) error { panic(string(e.Payload)) },
+		"by a decoder": func(_ *projection.Group, e event.Event) error {
 			var v struct {
 				Name time.Time `json:"name"`
 			}
@@ -364,13 +365,13 @@ func TestNothingOfAPayloadGetsIntoWhatIsKept(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			pool := pgtest.New(t)
-			spec := projector.Spec{Name: "picky", Version: 1, Tables: `CREATE TABLE names (name text PRIMARY KEY,
+			spec := projection.Spec{Name: "picky", Version: 1, Tables: `CREATE TABLE names (name text PRIMARY KEY,
 				campaign_id text UNIQUE)`}
 			appendEvents(t, pool, "a", event.Event{
 				Type:    "noted",
 				Payload: json.RawMessage(`{"name": "Xanadu", "n": 4711471147114711}`),
 			})
-			drain(t, workerOf(t, pool, nil, projectionFunc{spec, func(g *projector.Group) error {
+			drain(t, workerOf(t, pool, nil, projectionFunc{spec, func(g *projection.Group) error {
 				g.At(g.Events[0])
 				return fail(g, g.Events[0])
 			}}))

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/tidemark-go/tidemark/pkg/event"
-	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
@@ -17,23 +17,23 @@ type Invitation struct {
 	Player string `json:"player"`
 }
 
-func invitations() projector.Projection {
-	h := projector.NewHandlers(projector.Spec{
+func invitations() projection.Projection {
+	h := &projection.Handlers{
 		Name: "invitations", Version: 1,
 		Tables: `CREATE TABLE invitations (campaign_id text, player text, seen bool NOT NULL DEFAULT false,
 			PRIMARY KEY (campaign_id, player))`,
-		OnFailure: projector.Policy{Attempts: 20, Max: time.Hour},
-		OnFailureOf: map[string]projector.Policy{
-			"invitation_seen": {Action: projector.ActionSkip}, // rows are complete without it
+		OnFailure: projection.Policy{Attempts: 20, Max: time.Hour},
+		OnFailureOf: map[string]projection.Policy{
+			"invitation_seen": {Action: projection.ActionSkip}, // rows are complete without it
 		},
-	})
-	projector.On(h, "player_invited", func(_ context.Context, g *projector.Group, e event.Event, i Invitation) error {
+	}
+	h.On = append(h.On, projection.Handle("player_invited", func(_ context.Context, g *projection.Group, e event.Event, i Invitation) error {
 		g.Queue(`INSERT INTO invitations (campaign_id, player) VALUES ($1, $2)`, e.CampaignID, i.Player)
 		return nil
-	})
-	projector.On(h, "invitation_seen", func(_ context.Context, _ *projector.Group, _ event.Event, _ Invitation) error {
+	}))
+	h.On = append(h.On, projection.Handle("invitation_seen", func(_ context.Context, _ *projection.Group, _ event.Event, _ Invitation) error {
 		return errors.New("not written yet")
-	})
+	}))
 	return h
 }
 

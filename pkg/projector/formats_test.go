@@ -13,6 +13,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/session"
 	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/pkg/projector/sqlfile"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
@@ -31,7 +32,7 @@ INSERT INTO %[1]s VALUES (event.campaign_id, concat_ws(' ', event.occurred_at::d
 // One instant is one day, whoever applies the event.
 func TestRowsDoNotDependOnTheSessionsFormats(t *testing.T) {
 	t.Parallel()
-	var files []projector.Projection
+	var files []projection.Projection
 	for name, header := range map[string]string{
 		"campaigns": "", "journals": "-- scope: journal\n-- key: campaign_id = event.campaign_id\n",
 	} {
@@ -102,7 +103,7 @@ func TestInlineApplyRestoresTheApplicationsFormats(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := workerOf(t, pool, func(c *projector.Config) { c.Mode = projector.ModeInlineApplyOnly }, file)
+	p := workerOf(t, pool, func(c *projector.Config) { c.Mode = projection.ModeInlineApplyOnly }, file)
 	if err := p.Register(t.Context()); err != nil {
 		t.Fatal(err)
 	}

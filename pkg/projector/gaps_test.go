@@ -9,6 +9,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -21,7 +22,7 @@ func TestAWorkerFindsWhatAnOlderSnapshotAppended(t *testing.T) {
 	run := func(rate int, until func() bool) {
 		t.Helper()
 		p, err := projector.New(projector.Config{
-			Pool: pool, Projections: []projector.Projection{counters()}, GapRate: rate,
+			Pool: pool, Projections: []projection.Projection{counters()}, GapRate: rate,
 			PollInterval: 10 * time.Millisecond,
 		})
 		if err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 	"github.com/tidemark-go/tidemark/test/support/tally"
@@ -56,7 +57,7 @@ func TestWorkersFindAllWorkWhileASnapshotKeepsDeadRows(t *testing.T) {
 	workers := make([]*projector.Projector, 2)
 	for i := range workers {
 		workers[i], err = projector.New(projector.Config{
-			Pool: traced, Projections: []projector.Projection{counters()}, PollInterval: 100 * time.Millisecond,
+			Pool: traced, Projections: []projection.Projection{counters()}, PollInterval: 100 * time.Millisecond,
 			GroupEvents: 5, // so "long" takes 80 groups or more
 		})
 		if err == nil {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -16,7 +17,7 @@ func TestApplyInlineWithBestEffort(t *testing.T) {
 	start := func(t *testing.T, refuse *bool) (*pgxpool.Pool, *projector.Projector) {
 		t.Helper()
 		pool := pgtest.New(t)
-		return pool, inlineProjector(t, pool, projector.Config{Projections: []projector.Projection{
+		return pool, inlineProjector(t, pool, projector.Config{Projections: []projection.Projection{
 			counters(), ledger(),
 			squeamish(refuse),
 		}, InlineBestEffort: true, GroupEvents: 4})

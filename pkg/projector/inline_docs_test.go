@@ -9,14 +9,15 @@ import (
 
 	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
 func openInline(
-	ctx context.Context, pool *pgxpool.Pool, projections ...projector.Projection,
+	ctx context.Context, pool *pgxpool.Pool, projections ...projection.Projection,
 ) (*projector.Projector, error) {
-	p, err := projector.New(projector.Config{Pool: pool, Projections: projections, Mode: projector.ModeInlineApplyOnly})
+	p, err := projector.New(projector.Config{Pool: pool, Projections: projections, Mode: projection.ModeInlineApplyOnly})
 	if err != nil {
 		return nil, err
 	}

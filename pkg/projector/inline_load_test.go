@@ -16,6 +16,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -40,21 +41,21 @@ func digestKey(e event.Event) (string, error) {
 
 // digests keeps several documents per campaign, so transactions write the same rows in different
 // orders.
-func digests() projector.Projection {
-	return projector.NewDocument(projector.Document[digest]{
+func digests() projection.Projection {
+	return projection.Document[digest]{
 		Name: "digests", Version: 1, Types: []string{"moved"}, Key: digestKey, Fold: func(d *digest, e event.Event) error {
 			return d.fold(e)
 		},
-	})
+	}
 }
 
 // entries writes a row for each applied event, to a table without a unique key. It uses the
 // transaction directly, which locks its rows early.
-func entries() projector.Projection {
-	h := projector.NewHandlers(projector.Spec{Name: "entries", Version: 1, Tables: `
+func entries() projection.Projection {
+	h := &projection.Handlers{Name: "entries", Version: 1, Tables: `
 		CREATE TABLE entries (n bigint GENERATED ALWAYS AS IDENTITY, campaign_id text, seq bigint);
-		CREATE TABLE last_entry (campaign_id text PRIMARY KEY, seq bigint)`})
-	projector.On(h, "moved", func(ctx context.Context, g *projector.Group, e event.Event, m moved) error {
+		CREATE TABLE last_entry (campaign_id text PRIMARY KEY, seq bigint)`}
+	h.On = append(h.On, projection.Handle("moved", func(ctx context.Context, g *projection.Group, e event.Event, m moved) error {
 		g.Queue(`INSERT INTO entries (campaign_id, seq) VALUES ($1, $2)`, e.CampaignID, e.Seq)
 		g.Queue(`INSERT INTO last_entry VALUES ($1, $2) ON CONFLICT (campaign_id) DO UPDATE
 			SET seq = excluded.seq`, e.CampaignID, e.Seq)
@@ -63,7 +64,7 @@ func entries() projector.Projection {
 		}
 		_, err := g.Tx(ctx)
 		return err
-	})
+	}))
 	return h
 }
 
@@ -123,8 +124,8 @@ func TestApplyInlineBesideWorkers(t *testing.T) {
 			t.Parallel()
 			pool := pgtest.New(t)
 			cfg := projector.Config{
-				Projections: []projector.Projection{entries(), digests()},
-				Mode:        projector.ModeOutboxApplyOnly, GroupEvents: 20,
+				Projections: []projection.Projection{entries(), digests()},
+				Mode:        projection.ModeOutboxApplyOnly, GroupEvents: 20,
 			}
 			ctx, stop := context.WithCancel(t.Context())
 			defer stop()

@@ -14,6 +14,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/kind"
 	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -22,7 +23,7 @@ func inlineProjector(t *testing.T, pool *pgxpool.Pool, cfg projector.Config) *pr
 	t.Helper()
 	cfg.Pool = pool
 	if cfg.Mode == "" && !cfg.InlineBestEffort {
-		cfg.Mode = projector.ModeInlineApplyOnly
+		cfg.Mode = projection.ModeInlineApplyOnly
 	}
 	p, err := projector.New(cfg)
 	if err != nil {
@@ -61,10 +62,10 @@ func mustAppendInline(t *testing.T, pool *pgxpool.Pool, p *projector.Projector, 
 }
 
 // squeamish fails on moves of -1 while refuse is true.
-func squeamish(refuse *bool) projector.Projection {
-	h := projector.NewHandlers(projector.Spec{Name: "picky", Version: 1, Tables: `CREATE TABLE picky (campaign_id text,
-		seq bigint, by int, PRIMARY KEY (campaign_id, seq))`})
-	projector.On(h, "moved", func(_ context.Context, g *projector.Group, e event.Event, m moved) error {
+func squeamish(refuse *bool) projection.Projection {
+	h := &projection.Handlers{Name: "picky", Version: 1, Tables: `CREATE TABLE picky (campaign_id text,
+		seq bigint, by int, PRIMARY KEY (campaign_id, seq))`}
+	h.On = append(h.On, projection.Handle("moved", func(_ context.Context, g *projection.Group, e event.Event, m moved) error {
 		switch {
 		case m.By == -1 && *refuse:
 			return errors.New("negative")
@@ -73,7 +74,7 @@ func squeamish(refuse *bool) projector.Projection {
 		}
 		g.Queue(`INSERT INTO picky VALUES ($1, $2, $3)`, e.CampaignID, e.Seq, m.By)
 		return nil
-	})
+	}))
 	return h
 }
 
@@ -92,7 +93,7 @@ func TestApplyInline(t *testing.T) {
 		t.Parallel()
 		pool := pgtest.New(t)
 		p := inlineProjector(t, pool, projector.Config{
-			Projections: []projector.Projection{counters(), ledger()},
+			Projections: []projection.Projection{counters(), ledger()},
 			Schema:      "models",
 		})
 		tx, err := pool.Begin(t.Context())
@@ -149,10 +150,10 @@ func TestApplyInline(t *testing.T) {
 		t.Parallel()
 		pool := pgtest.New(t)
 		refuse := true
-		p := inlineProjector(t, pool, projector.Config{Projections: []projector.Projection{ledger(), squeamish(&refuse)}})
+		p := inlineProjector(t, pool, projector.Config{Projections: []projection.Projection{ledger(), squeamish(&refuse)}})
 		mustAppendInline(t, pool, p, "c", 1)
 		err := appendInline(t.Context(), pool, p, "c", 2, -1)
-		var apply *projector.ApplyError
+		var apply *projection.ApplyError
 		if !errors.As(err, &apply) || apply.Projection != "picky" || apply.Seq != 3 {
 			t.Errorf("got %v", err)
 		}
@@ -167,7 +168,7 @@ func TestApplyInline(t *testing.T) {
 		t.Parallel()
 		pool := pgtest.New(t)
 		refuse := true
-		p := inlineProjector(t, pool, projector.Config{Projections: []projector.Projection{ledger(), squeamish(&refuse)}})
+		p := inlineProjector(t, pool, projector.Config{Projections: []projection.Projection{ledger(), squeamish(&refuse)}})
 		err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
 			appended, err := journal.Append(t.Context(), tx, "c", journal.Any, moveEvents(-2)...)
 			if err != nil {
@@ -189,8 +190,8 @@ func TestApplyInline(t *testing.T) {
 		t.Parallel()
 		pool := pgtest.New(t)
 		p := inlineProjector(t, pool, projector.Config{
-			Projections: []projector.Projection{counters(), ledger()},
-			GroupEvents: 3, Mode: projector.ModeOutboxApplyOnly,
+			Projections: []projection.Projection{counters(), ledger()},
+			GroupEvents: 3, Mode: projection.ModeOutboxApplyOnly,
 		})
 		appendMoves(t, pool, "a", 1, 2, 3, 4, 5, 6, 7)
 		appendMoves(t, pool, "b", 1)
@@ -218,8 +219,8 @@ func TestApplyInline(t *testing.T) {
 		t.Parallel()
 		pool := pgtest.New(t)
 		refuse := true
-		projections := []projector.Projection{ledger(), squeamish(&refuse)}
-		p := inlineProjector(t, pool, projector.Config{Projections: projections, Mode: projector.ModeOutboxApplyOnly})
+		projections := []projection.Projection{ledger(), squeamish(&refuse)}
+		p := inlineProjector(t, pool, projector.Config{Projections: projections, Mode: projection.ModeOutboxApplyOnly})
 		appendMoves(t, pool, "c", 1, -1, 2)
 		if _, err := p.Drain(t.Context()); err != nil {
 			t.Fatal(err)
@@ -243,12 +244,12 @@ func TestApplyInline(t *testing.T) {
 	t.Run("defers_projections_that_join_or_are_unknown", func(t *testing.T) {
 		t.Parallel()
 		pool := pgtest.New(t)
-		inlineProjector(t, pool, projector.Config{Projections: []projector.Projection{counters(), ledger()}})
+		inlineProjector(t, pool, projector.Config{Projections: []projection.Projection{counters(), ledger()}})
 		if _, err := pool.Exec(t.Context(), `INSERT INTO tidemark.projections (name, consumer_group, version, schema_name,
 			table_names, state) VALUES ('joins', 'default', 1, 'tidemark_views', '{}', 'joining')`); err != nil {
 			t.Fatal(err)
 		}
-		p := inlineProjector(t, pool, projector.Config{Projections: []projector.Projection{counters()}})
+		p := inlineProjector(t, pool, projector.Config{Projections: []projection.Projection{counters()}})
 		mustAppendInline(t, pool, p, "c", 1)
 		mustAppendInline(t, pool, p, "c", 2)
 		if s := query[string](t, pool, `SELECT string_agg(projection || next_seq || status, ' ' ORDER BY projection)
@@ -264,7 +265,7 @@ func TestApplyInline(t *testing.T) {
 		for _, at := range []kind.Step{kind.StepClaimed, kind.StepRead, kind.StepApplied} {
 			once := true
 			worker, err := projector.New(projector.Config{
-				Pool: pool, Projections: []projector.Projection{counters(), ledger()},
+				Pool: pool, Projections: []projection.Projection{counters(), ledger()},
 				OnStep: func(s kind.Step) {
 					if s == at && once {
 						once = false
@@ -276,8 +277,8 @@ func TestApplyInline(t *testing.T) {
 				t.Fatal(err)
 			}
 			p = inlineProjector(t, pool, projector.Config{
-				Projections: []projector.Projection{counters(), ledger()},
-				Mode:        projector.ModeOutboxApplyOnly,
+				Projections: []projection.Projection{counters(), ledger()},
+				Mode:        projection.ModeOutboxApplyOnly,
 			})
 			appendMoves(t, pool, "c", 1, 2)
 			if _, err := worker.Drain(t.Context()); err != nil {
@@ -296,7 +297,7 @@ func TestApplyInline(t *testing.T) {
 	t.Run("leaves_a_paused_campaign_and_a_paused_group_to_the_queue", func(t *testing.T) {
 		t.Parallel()
 		pool := pgtest.New(t)
-		p := inlineProjector(t, pool, projector.Config{Projections: []projector.Projection{ledger()}})
+		p := inlineProjector(t, pool, projector.Config{Projections: []projection.Projection{ledger()}})
 		if _, err := pool.Exec(t.Context(), `INSERT INTO tidemark.leases (consumer_group, campaign_id, owner, generation,
 			expires_at, checkpoint) VALUES ('default', 'c', 'paused', 3, 'infinity', 0)`); err != nil {
 			t.Fatal(err)
@@ -324,7 +325,7 @@ func TestApplyInline(t *testing.T) {
 	t.Run("refuses_a_transaction_that_would_not_see_a_new_projection", func(t *testing.T) {
 		t.Parallel()
 		pool := pgtest.New(t)
-		p := inlineProjector(t, pool, projector.Config{Projections: []projector.Projection{ledger()}})
+		p := inlineProjector(t, pool, projector.Config{Projections: []projection.Projection{ledger()}})
 		err := pgx.BeginTxFunc(t.Context(), pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead}, func(tx pgx.Tx) error {
 			appended, err := journal.Append(t.Context(), tx, "c", journal.Any, moveEvents(1)...)
 			if err != nil {

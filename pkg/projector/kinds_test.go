@@ -7,21 +7,21 @@ import (
 	"testing/fstest"
 
 	"github.com/tidemark-go/tidemark/pkg/event"
-	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/projector/sqlfile"
 )
 
 // kinds returns a projection of each kind, with tables named after name. Their rows show when an
 // event was applied twice.
-func kinds(t *testing.T, name string) []projector.Projection {
+func kinds(t *testing.T, name string) []projection.Projection {
 	t.Helper()
 	return kindsOf(t, name, 1)
 }
 
 // kindsOf returns the projections of kinds in a version. Their rows depend on the version.
-func kindsOf(t *testing.T, name string, version int) []projector.Projection {
+func kindsOf(t *testing.T, name string, version int) []projection.Projection {
 	t.Helper()
-	document := projector.NewDocument(projector.Document[counter]{
+	document := projection.Document[counter]{
 		Name: "document_" + name, Version: version, Types: []string{"moved"},
 		Key: func(e event.Event) (string, error) {
 			m, err := event.Decode[moved](e)
@@ -30,25 +30,25 @@ func kindsOf(t *testing.T, name string, version int) []projector.Projection {
 		Fold: func(c *counter, e event.Event) error {
 			m, err := event.Decode[moved](e)
 			if m.By == 7 {
-				return projector.Delete
+				return projection.Delete
 			}
 			c.Count++
 			c.Sum = (2+version)*c.Sum + m.By // depends on the order of events
 			return err
 		},
-	})
+	}
 	// A parent and a child, so the order of deletion matters.
-	handlers := projector.NewHandlers(projector.Spec{Name: "handlers_" + name, Version: version, Tables: fmt.Sprintf(`
+	handlers := &projection.Handlers{Name: "handlers_" + name, Version: version, Tables: fmt.Sprintf(`
 		CREATE TABLE z_parent_%[1]s (campaign_id text PRIMARY KEY, count bigint NOT NULL);
 		CREATE TABLE a_child_%[1]s (campaign_id text REFERENCES z_parent_%[1]s, number bigint, seq bigint NOT NULL,
-			PRIMARY KEY (campaign_id, number))`, name)})
-	projector.On(handlers, "moved", func(_ context.Context, g *projector.Group, e event.Event, _ moved) error {
+			PRIMARY KEY (campaign_id, number))`, name)}
+	handlers.On = append(handlers.On, projection.Handle("moved", func(_ context.Context, g *projection.Group, e event.Event, _ moved) error {
 		g.Queue(fmt.Sprintf(`INSERT INTO z_parent_%[1]s AS p VALUES ($1, 1) ON CONFLICT (campaign_id) DO UPDATE
 			SET count = p.count + 1`, name), e.CampaignID)
 		g.Queue(fmt.Sprintf(`INSERT INTO a_child_%[1]s SELECT $1, count, $2 FROM z_parent_%[1]s
 			WHERE campaign_id = $1`, name), e.CampaignID, int64(version)*e.Seq)
 		return nil
-	})
+	}))
 	file, err := sqlfile.Load(fstest.MapFS{"x.sql": {Data: fmt.Appendf(nil, `-- projection: file_%[1]s
 -- version: %[2]d
 CREATE TABLE file_%[1]s (campaign_id text PRIMARY KEY, sum numeric NOT NULL);
@@ -59,7 +59,7 @@ ON CONFLICT (campaign_id) DO UPDATE SET sum = ((2 + %[2]d) * file_%[1]s.sum + ex
 	if err != nil {
 		t.Fatal(err)
 	}
-	return []projector.Projection{document, handlers, file}
+	return []projection.Projection{document, handlers, file}
 }
 
 // kindsTables returns the tables that kinds(name) writes.
@@ -70,12 +70,12 @@ func kindsTables(name string) []string {
 // totals keeps a campaign's sum in a table without a campaign column.
 type totals struct{}
 
-func (totals) Spec() projector.Spec {
-	return projector.Spec{Name: "totals", Version: 1, Types: []string{"moved"}, Tables: `CREATE TABLE totals (key text
+func (totals) Spec() projection.Spec {
+	return projection.Spec{Name: "totals", Version: 1, Types: []string{"moved"}, Tables: `CREATE TABLE totals (key text
 		PRIMARY KEY, sum bigint NOT NULL)`}
 }
 
-func (totals) Apply(_ context.Context, g *projector.Group) error {
+func (totals) Apply(_ context.Context, g *projection.Group) error {
 	for _, e := range g.Events {
 		g.At(e)
 		g.Queue(`INSERT INTO totals VALUES ('of ' || $1, ($2::jsonb->>'by')::bigint) ON CONFLICT (key) DO UPDATE
@@ -84,7 +84,7 @@ func (totals) Apply(_ context.Context, g *projector.Group) error {
 	return nil
 }
 
-func (totals) Reset(_ context.Context, g *projector.Group, campaignIDs []string) error {
+func (totals) Reset(_ context.Context, g *projection.Group, campaignIDs []string) error {
 	for _, id := range campaignIDs {
 		g.Queue(`DELETE FROM totals WHERE key = 'of ' || $1`, id)
 	}

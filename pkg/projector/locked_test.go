@@ -14,6 +14,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/kind"
 	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -65,9 +66,9 @@ func TestALockedRowHoldsBackOnePairAlone(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
 	const campaigns, locked = 100, "c42"
-	intricate := projector.NewHandlers(projector.Spec{Name: "intricate", Version: 1, Tables: `CREATE TABLE intricate
-		(campaign_id text PRIMARY KEY, count bigint NOT NULL)`})
-	projector.On(intricate, "moved", func(ctx context.Context, g *projector.Group, e event.Event, _ moved) error {
+	intricate := &projection.Handlers{Name: "intricate", Version: 1, Tables: `CREATE TABLE intricate
+		(campaign_id text PRIMARY KEY, count bigint NOT NULL)`}
+	intricate.On = append(intricate.On, projection.Handle("moved", func(ctx context.Context, g *projection.Group, e event.Event, _ moved) error {
 		tx, err := g.Tx(ctx)
 		if err != nil {
 			return err
@@ -75,9 +76,9 @@ func TestALockedRowHoldsBackOnePairAlone(t *testing.T) {
 		_, err = tx.Exec(ctx, `INSERT INTO intricate AS i VALUES ($1, 1) ON CONFLICT (campaign_id) DO UPDATE
 			SET count = i.count + 1`, e.CampaignID)
 		return err
-	})
+	}))
 	p := workerOf(t, pool, func(c *projector.Config) {
-		c.OnFailure, c.LeaseTTL = projector.Policy{Action: projector.ActionSkip}, time.Hour // no lease expires
+		c.OnFailure, c.LeaseTTL = projection.Policy{Action: projection.ActionSkip}, time.Hour // no lease expires
 	}, append(kinds(t, "all"), intricate, ledger())...)
 	appendAll := func() {
 		batches := make([]journal.Batch, campaigns)
@@ -260,17 +261,17 @@ func TestAShortWaitLateInAGroupIsTriedAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(pool.Close)
-	h := projector.NewHandlers(projector.Spec{
+	h := &projection.Handlers{
 		Name: "late", Version: 1, Tables: `CREATE TABLE late (campaign_id text PRIMARY KEY, count bigint NOT NULL)`,
-	})
-	projector.On(h, "moved", func(_ context.Context, g *projector.Group, e event.Event, m moved) error {
+	}
+	h.On = append(h.On, projection.Handle("moved", func(_ context.Context, g *projection.Group, e event.Event, m moved) error {
 		if m.By > 0 {
 			g.Queue(`SELECT pg_sleep($1)`, float64(m.By)/1000)
 		}
 		g.Queue(`INSERT INTO late AS l VALUES ($1, 1) ON CONFLICT (campaign_id) DO UPDATE SET count = l.count + 1`,
 			e.CampaignID)
 		return nil
-	})
+	}))
 	p := workerOf(t, pool, func(c *projector.Config) { c.Concurrency = 1 }, h)
 	appendMoves(t, pool, "a", 0)
 	appendMoves(t, pool, "b", 0)

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -18,7 +19,7 @@ func TestRegistrationsAndRebuildsAreLoggedOnce(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
 	log := &lockedBuffer{}
-	logging := func(projections ...projector.Projection) *projector.Projector {
+	logging := func(projections ...projection.Projection) *projector.Projector {
 		return workerOf(t, pool, func(c *projector.Config) { c.Logger = slog.New(slog.NewJSONHandler(log, nil)) },
 			projections...)
 	}

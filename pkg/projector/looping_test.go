@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tidemark-go/tidemark/pkg/event"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 	"github.com/tidemark-go/tidemark/test/support/tally"
@@ -27,28 +28,28 @@ func TestAHandlerThatLoopsLongerThanItsLeaseIsCounted(t *testing.T) {
 			return nil
 		},
 	} {
-		for _, scope := range []projector.Scope{projector.ScopeCampaign, projector.ScopeJournal} {
+		for _, scope := range []projection.Scope{projection.ScopeCampaign, projection.ScopeJournal} {
 			for where, timeout := range map[string]time.Duration{"as long as": ttl, "longer than": 3 * ttl} {
 				t.Run(string(scope)+" "+name+", "+where+" its lease", func(t *testing.T) {
 					t.Parallel()
 					pool := pgtest.New(t)
 					end := make(chan struct{})
 					t.Cleanup(func() { close(end) })
-					spec := projector.Spec{
+					spec := projection.Handlers{
 						Name: "slow", Version: 1, Types: []string{"moved"}, Scope: scope,
 						Tables: `CREATE TABLE slow (campaign_id text, seq bigint, PRIMARY KEY (campaign_id, seq))`,
-						OnFailure: projector.Policy{
+						OnFailure: projection.Policy{
 							Timeout: timeout, Base: time.Millisecond, Max: time.Millisecond, Attempts: attempts,
 						},
 					}
-					if scope == projector.ScopeJournal {
+					if scope == projection.ScopeJournal {
 						spec.Key = func(e event.Event) (string, error) { return e.CampaignID, nil }
 						spec.KeyColumn = "campaign_id"
 					}
 					var runs atomic.Int32
-					h := projector.NewHandlers(spec)
-					projector.On(h, event.Type[moved]("moved"),
-						func(ctx context.Context, g *projector.Group, e event.Event, m moved) error {
+					h := &spec
+					h.On = append(h.On, projection.Handle(event.Type[moved]("moved"),
+						func(ctx context.Context, g *projection.Group, e event.Event, m moved) error {
 							tx, err := g.Tx(ctx)
 							if err != nil {
 								return err
@@ -61,12 +62,12 @@ func TestAHandlerThatLoopsLongerThanItsLeaseIsCounted(t *testing.T) {
 								return loop(ctx, end)
 							}
 							return nil
-						})
+						}))
 					appendMoves(t, pool, "a", 1)
 					appendMoves(t, pool, "b", 1, endless, 3)
 					appendMoves(t, pool, "c", 1, 2)
 					tally.Run(t, projector.Config{
-						Pool: pool, Projections: []projector.Projection{h}, LeaseTTL: ttl, PollInterval: 20 * time.Millisecond,
+						Pool: pool, Projections: []projection.Projection{h}, LeaseTTL: ttl, PollInterval: 20 * time.Millisecond,
 					})
 					tally.Eventually(t, "the event is dead", tally.Holds(pool, `SELECT EXISTS (SELECT FROM tidemark.deferred
 						WHERE status = 'dead' AND campaign_id = 'b' AND error_code = 'deadline')`))

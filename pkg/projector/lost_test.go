@@ -9,6 +9,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/projector/kind"
 	"github.com/tidemark-go/tidemark/internal/store/lease"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -21,7 +22,7 @@ func TestALostLeaseCostsItsCampaignAlone(t *testing.T) {
 	var once sync.Once
 	// A projector's first claim takes a quarter of ClaimCampaigns: all forty.
 	p, err := projector.New(projector.Config{
-		Pool: pool, Projections: []projector.Projection{ordered("log")},
+		Pool: pool, Projections: []projection.Projection{ordered("log")},
 		Concurrency: 1, ClaimCampaigns: 160, OnStep: func(s kind.Step) {
 			if s != kind.StepApplied {
 				return

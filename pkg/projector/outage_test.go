@@ -16,6 +16,8 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/failure"
 	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/lookback"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/pkg/projector/sqlfile"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
@@ -35,7 +37,7 @@ const outage = `
 		RETURN campaign;
 	END $$`
 
-func brittle(t *testing.T, version int) projector.Projection {
+func brittle(t *testing.T, version int) projection.Projection {
 	t.Helper()
 	file, err := sqlfile.Load(fstest.MapFS{"f.sql": {Data: fmt.Appendf(nil, `-- projection: brittle
 -- version: %d
@@ -91,12 +93,12 @@ func TestAVerificationEndsWithAnOutage(t *testing.T) {
 	p := newProjector(t, pool, brittle(t, 1))
 	drain(t, p)
 	exec(t, pool, `INSERT INTO public.outage VALUES ('53100')`)
-	_, err := p.Verify(t.Context(), projector.VerifyRequest{Projection: "brittle", All: true})
+	_, err := p.Verify(t.Context(), lookback.VerifyRequest{Projection: "brittle", All: true})
 	if err == nil || !strings.Contains(err.Error(), "projection brittle") || !strings.Contains(err.Error(), "53100") {
 		t.Errorf("Verify = %v, want the error of the projection", err)
 	}
 	exec(t, pool, `UPDATE public.outage SET state = '08006'`)
-	report, _ := verified(t, p, projector.VerifyRequest{Projection: "brittle", All: true})
+	report, _ := verified(t, p, lookback.VerifyRequest{Projection: "brittle", All: true})
 	if report.Failed != 1 || report.Campaigns != 3 {
 		t.Errorf("%+v, want one of three campaigns failed", report)
 	}
@@ -111,7 +113,7 @@ func TestAnInlineApplyReturnsAnOutage(t *testing.T) {
 			pool := pgtest.New(t)
 			exec(t, pool, outage)
 			exec(t, pool, `INSERT INTO public.outage VALUES ($1)`, state)
-			p := inlineProjector(t, pool, projector.Config{Projections: []projector.Projection{brittle(t, 1), ledger()}})
+			p := inlineProjector(t, pool, projector.Config{Projections: []projection.Projection{brittle(t, 1), ledger()}})
 			tx, err := pool.Begin(t.Context())
 			if err != nil {
 				t.Fatal(err)
@@ -153,7 +155,7 @@ func TestAProcessWaitsAtAnErrorOfItsOwn(t *testing.T) {
 			pool := pgtest.New(t)
 			exec(t, pool, `CREATE FUNCTION public.away() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
 				RAISE EXCEPTION 'away' USING ERRCODE = '53100'; END $$`)
-			p := workerOf(t, pool, nil, projector.NewProcess(orders(nil)))
+			p := workerOf(t, pool, nil, orders(nil))
 			drain(t, p)
 			exec(t, pool, trigger)
 			for _, key := range []string{"a", "bad", "c"} {
@@ -196,8 +198,8 @@ func TestASlowErrorHoldsUpNoOtherProjection(t *testing.T) {
 			t.Cleanup(workers.Close)
 			tally.Run(t, projector.Config{
 				Pool: workers, Concurrency: 1, PollInterval: 50 * time.Millisecond,
-				Projections: []projector.Projection{ledger(), listing("",
-					func(_ context.Context, g *projector.Group, e event.Event, m moved) error {
+				Projections: []projection.Projection{ledger(), listing("",
+					func(_ context.Context, g *projection.Group, e event.Event, m moved) error {
 						g.Queue(`SELECT public.ask()`)
 						return list(g, e, m)
 					})},

@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tidemark-go/tidemark/pkg/event"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -18,25 +19,25 @@ func TestWhatAProjectionMeetsElsewhereIsItsOwnFailure(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		code string
-		do   func(context.Context, *projector.Group, event.Event) error
+		do   func(context.Context, *projection.Group, event.Event) error
 	}{
-		"a_deadline_that_it_has_set_itself": {"error", func(ctx context.Context, _ *projector.Group, _ event.Event) error {
+		"a_deadline_that_it_has_set_itself": {"error", func(ctx context.Context, _ *projection.Group, _ event.Event) error {
 			ctx, cancel := context.WithTimeout(ctx, time.Millisecond)
 			defer cancel()
 			<-ctx.Done()
 			return ctx.Err()
 		}},
-		"a_context_that_it_has_ended_itself": {"error", func(ctx context.Context, _ *projector.Group, _ event.Event) error {
+		"a_context_that_it_has_ended_itself": {"error", func(ctx context.Context, _ *projection.Group, _ event.Event) error {
 			ctx, cancel := context.WithCancel(ctx)
 			cancel()
 			return ctx.Err()
 		}},
-		"a_service_that_does_not_answer": {"error", func(context.Context, *projector.Group, event.Event) error {
+		"a_service_that_does_not_answer": {"error", func(context.Context, *projection.Group, event.Event) error {
 			return &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("connection refused")}
 		}},
 		"a_deadline_of_its_own_in_the_middle_of_a_statement": {
 			"deadline",
-			func(ctx context.Context, g *projector.Group, _ event.Event) error {
+			func(ctx context.Context, g *projection.Group, _ event.Event) error {
 				tx, err := g.Tx(ctx)
 				if err != nil {
 					return err

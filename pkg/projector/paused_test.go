@@ -17,20 +17,21 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/pause"
 	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
 // ordered numbers the events that it applies. A row whose number differs from its seq was applied
 // too early, too late or twice.
-func ordered(name string) projector.Projection {
-	h := projector.NewHandlers(projector.Spec{Name: name, Version: 1, Tables: fmt.Sprintf(`CREATE TABLE %s (campaign_id
-		text, seq bigint, number bigint, PRIMARY KEY (campaign_id, number))`, name)})
-	projector.On(h, "moved", func(_ context.Context, g *projector.Group, e event.Event, _ moved) error {
+func ordered(name string) projection.Projection {
+	h := &projection.Handlers{Name: name, Version: 1, Tables: fmt.Sprintf(`CREATE TABLE %s (campaign_id
+		text, seq bigint, number bigint, PRIMARY KEY (campaign_id, number))`, name)}
+	h.On = append(h.On, projection.Handle("moved", func(_ context.Context, g *projection.Group, e event.Event, _ moved) error {
 		g.Queue(fmt.Sprintf(`INSERT INTO %[1]s SELECT $1, $2, 1 + count(*) FROM %[1]s
 			WHERE campaign_id = $1`, name), e.CampaignID, e.Seq)
 		return nil
-	})
+	}))
 	return h
 }
 
@@ -117,7 +118,7 @@ func TestPaused(t *testing.T) {
 		target := pause.Target{Group: "default", CampaignID: "a"}
 		var once sync.Once
 		p, err := projector.New(projector.Config{
-			Pool: pool, Projections: []projector.Projection{counters(), ordered("log")},
+			Pool: pool, Projections: []projection.Projection{counters(), ordered("log")},
 			OnStep: func(s kind.Step) {
 				if s == kind.StepApplied {
 					once.Do(func() {
@@ -157,7 +158,7 @@ func TestPausingAtRandomLosesNothing(t *testing.T) {
 	var workers errgroup.Group
 	for range 2 {
 		p, err := projector.New(projector.Config{
-			Pool: pool, Projections: []projector.Projection{ordered("one"), ordered("two")}, GroupEvents: 20, Concurrency: 1,
+			Pool: pool, Projections: []projection.Projection{ordered("one"), ordered("two")}, GroupEvents: 20, Concurrency: 1,
 			PollInterval: 10 * time.Millisecond, NoListen: true,
 		})
 		if err != nil {

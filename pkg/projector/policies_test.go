@@ -5,18 +5,18 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tidemark-go/tidemark/internal/projector/kind"
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
 	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 )
 
 // specOnly is a projection that has a Spec and cannot be applied.
 type specOnly struct {
-	Projection
-	spec Spec
+	projection.Projection
+	spec projection.Spec
 }
 
-func (s specOnly) Spec() Spec { return s.spec }
+func (s specOnly) Spec() projection.Spec { return s.spec }
 
 func TestAPolicyTakesWhatItLeavesOpenFromTheNextWiderOne(t *testing.T) {
 	t.Parallel()
@@ -24,19 +24,19 @@ func TestAPolicyTakesWhatItLeavesOpenFromTheNextWiderOne(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	spec := Spec{
-		Name: "p", Version: 1, OnFailure: Policy{Base: 2 * time.Second, Attempts: 3},
-		OnFailureOf: map[string]Policy{"moved": {Action: ActionSkip, Attempts: 4}},
+	spec := projection.Spec{
+		Name: "p", Version: 1, OnFailure: projection.Policy{Base: 2 * time.Second, Attempts: 3},
+		OnFailureOf: map[string]projection.Policy{"moved": {Action: projection.ActionSkip, Attempts: 4}},
 	}
-	list, _, err := registry.Index([]Projection{specOnly{spec: spec}}, catalogue,
-		kind.CompletePolicy(Policy{Max: time.Minute, Base: 9 * time.Second}, kind.DefaultPolicy), "public")
+	list, _, err := registry.Index([]projection.Projection{specOnly{spec: spec}}, catalogue,
+		projection.Policy{Max: time.Minute, Base: 9 * time.Second}.Or(projection.DefaultPolicy()), "public")
 	if err != nil {
 		t.Fatal(err)
 	}
-	wide := Policy{Action: ActionRetry, Attempts: 3, Base: 2 * time.Second, Max: time.Minute, Factor: 2}
+	wide := projection.Policy{Action: projection.ActionRetry, Attempts: 3, Base: 2 * time.Second, Max: time.Minute, Factor: 2}
 	narrow := wide
-	narrow.Action, narrow.Attempts = ActionSkip, 4
-	for eventType, want := range map[string]Policy{"noted": wide, "moved": narrow, "walked": narrow} {
+	narrow.Action, narrow.Attempts = projection.ActionSkip, 4
+	for eventType, want := range map[string]projection.Policy{"noted": wide, "moved": narrow, "walked": narrow} {
 		if got := list[0].Policy(eventType); got != want {
 			t.Errorf("for %s it is %+v, want %+v", eventType, got, want)
 		}
@@ -46,11 +46,11 @@ func TestAPolicyTakesWhatItLeavesOpenFromTheNextWiderOne(t *testing.T) {
 func TestNewRefusesPoliciesThatCannotBe(t *testing.T) {
 	t.Parallel()
 	_, err := New(Config{
-		OnFailure: Policy{Attempts: -1},
-		Projections: []Projection{specOnly{spec: Spec{
+		OnFailure: projection.Policy{Attempts: -1},
+		Projections: []projection.Projection{specOnly{spec: projection.Spec{
 			Name: "p", Version: 1, Types: []string{"moved"},
-			OnFailure:   Policy{Action: "explode", Base: time.Hour},
-			OnFailureOf: map[string]Policy{"noted": {Factor: 0.5}},
+			OnFailure:   projection.Policy{Action: "explode", Base: time.Hour},
+			OnFailureOf: map[string]projection.Policy{"noted": {Factor: 0.5}},
 		}}},
 	})
 	for _, want := range []string{

@@ -15,6 +15,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/session"
 	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/pkg/projector/sqlfile"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
@@ -48,40 +49,40 @@ func (c *complaints) Handle(_ context.Context, r slog.Record) error {
 
 // eachKind returns a projection of each kind and scope, with tables that each version names differently
 // where the kind lets it.
-func eachKind(t *testing.T, version int) []projector.Projection {
+func eachKind(t *testing.T, version int) []projection.Projection {
 	t.Helper()
 	key := func(e event.Event) (string, error) { return e.CampaignID, nil }
 	fold := func(n *int, _ event.Event) error { *n++; return nil }
-	var all []projector.Projection
-	for _, scope := range []projector.Scope{projector.ScopeCampaign, projector.ScopeJournal} {
+	var all []projection.Projection
+	for _, scope := range []projection.Scope{projection.ScopeCampaign, projection.ScopeJournal} {
 		name := "campaign"
-		if scope == projector.ScopeJournal {
+		if scope == projection.ScopeJournal {
 			name = "journal"
 		}
-		all = append(all, projector.NewDocument(projector.Document[int]{
+		all = append(all, projection.Document[int]{
 			Name: name + "_docs", Version: version, Types: []string{"moved"}, Scope: scope, Key: key, Fold: fold,
-		}))
+		})
 		table := fmt.Sprintf("%s_lines_%d", name, version)
-		spec := projector.Spec{
+		spec := projection.Handlers{
 			Name: name + "_lines", Version: version, Types: []string{"moved"}, Scope: scope,
 			Tables: `CREATE TABLE ` + table + ` (campaign_id text COLLATE "C", position bigint,
 				PRIMARY KEY (campaign_id, position))`,
 		}
-		if scope == projector.ScopeJournal {
+		if scope == projection.ScopeJournal {
 			spec.Key, spec.KeyColumn = key, "campaign_id"
 		}
-		lines, of := projector.NewHandlers(spec), event.Type[moved]("moved")
-		projector.On(lines, of, func(_ context.Context, g *projector.Group, e event.Event, _ moved) error {
+		lines, of := &spec, event.Type[moved]("moved")
+		lines.On = append(lines.On, projection.Handle(of, func(_ context.Context, g *projection.Group, e event.Event, _ moved) error {
 			g.Queue(`INSERT INTO `+table+` VALUES ($1, $2)`, e.CampaignID, e.Position)
 			return nil
-		})
-		reads := projector.NewHandlers(projector.Spec{
+		}))
+		reads := &projection.Handlers{
 			Name: name + "_reads", Version: version, Types: []string{"moved"}, Scope: scope,
 			Key: spec.Key, KeyColumn: spec.KeyColumn,
 			Tables: fmt.Sprintf(`CREATE TABLE %s_reads_%d (campaign_id text COLLATE "C" PRIMARY KEY, n bigint)`,
 				name, version),
-		})
-		projector.On(reads, of, func(ctx context.Context, g *projector.Group, e event.Event, _ moved) error {
+		}
+		reads.On = append(reads.On, projection.Handle(of, func(ctx context.Context, g *projection.Group, e event.Event, _ moved) error {
 			tx, err := g.Tx(ctx)
 			if err != nil {
 				return err
@@ -89,9 +90,9 @@ func eachKind(t *testing.T, version int) []projector.Projection {
 			_, err = tx.Exec(ctx, fmt.Sprintf(`INSERT INTO %s_reads_%d AS r VALUES ($1, 1) ON CONFLICT (campaign_id)
 				DO UPDATE SET n = r.n + 1`, name, version), e.CampaignID)
 			return err
-		})
+		}))
 		header := ""
-		if scope == projector.ScopeJournal {
+		if scope == projection.ScopeJournal {
 			header = "-- scope: journal\n-- key: campaign_id = event.campaign_id\n"
 		}
 		files, err := sqlfile.Load(fstest.MapFS{"f.sql": {Data: fmt.Appendf(nil, `-- projection: %s_file
@@ -105,12 +106,12 @@ INSERT INTO %[1]s_file_%[2]d VALUES (event.campaign_id, event.position);
 		}
 		all = append(all, lines, reads, files)
 	}
-	return append(all, projector.NewProcess(projector.Process[int]{
+	return append(all, projection.Process[int]{
 		Name: "process", Version: version, Types: []string{"moved"}, Key: key, Fold: fold,
-		React: func(_ *int, _ event.Event) ([]projector.Do, error) {
-			return []projector.Do{{Campaign: "elsewhere", Events: []event.Event{{Type: "seen"}}}}, nil
+		React: func(_ *int, _ event.Event) ([]projection.Do, error) {
+			return []projection.Do{{Campaign: "elsewhere", Events: []event.Event{{Type: "seen"}}}}, nil
 		},
-	}))
+	})
 }
 
 // The first group on each connection prepares its statements. It must not fail because of that.

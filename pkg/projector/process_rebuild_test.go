@@ -9,23 +9,24 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
 	"github.com/tidemark-go/tidemark/pkg/event"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
 // echo answers each ping with a pong in the campaign "out".
-func echo(version, partitions int, broken bool) projector.Projection {
-	return projector.NewProcess(projector.Process[int]{
+func echo(version, partitions int, broken bool) projection.Projection {
+	return projection.Process[int]{
 		Name: "echo", Version: version, Types: []string{"ping"}, Partitions: partitions, OnFailure: slow(""),
 		Key:  func(e event.Event) (string, error) { return e.CampaignID, nil },
 		Fold: func(n *int, _ event.Event) error { *n += version; return nil },
-		React: func(_ *int, _ event.Event) ([]projector.Do, error) {
+		React: func(_ *int, _ event.Event) ([]projection.Do, error) {
 			if broken {
 				return nil, errRefused
 			}
-			return []projector.Do{{Campaign: "out", Events: []event.Event{{Type: "pong"}}}}, nil
+			return []projection.Do{{Campaign: "out", Events: []event.Event{{Type: "pong"}}}}, nil
 		},
-	})
+	}
 }
 
 const (

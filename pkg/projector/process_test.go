@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/pkg/event"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -21,8 +22,8 @@ type order struct {
 }
 
 // orders reserves stock when an order is placed, and cancels the order unless it is paid in time.
-func orders(change func(*projector.Process[order])) projector.Process[order] {
-	p := projector.Process[order]{
+func orders(change func(*projection.Process[order])) projection.Process[order] {
+	p := projection.Process[order]{
 		Name: "orders", Version: 1, Types: []string{"placed", "paid", "reminded"},
 		Key: func(e event.Event) (string, error) { return e.CampaignID, nil },
 		Fold: func(o *order, e event.Event) error {
@@ -30,11 +31,11 @@ func orders(change func(*projector.Process[order])) projector.Process[order] {
 			o.Seen++
 			return nil
 		},
-		React: func(_ *order, e event.Event) ([]projector.Do, error) {
+		React: func(_ *order, e event.Event) ([]projection.Do, error) {
 			payload := json.RawMessage(fmt.Sprintf(`{"order": %q}`, e.CampaignID))
 			switch e.Type {
 			case "placed":
-				return []projector.Do{
+				return []projection.Do{
 					{Campaign: "stock", Events: []event.Event{{Type: "reserved", Payload: payload}}},
 					{
 						Campaign: e.CampaignID, Events: []event.Event{{Type: "expired"}}, Timer: "payment",
@@ -42,12 +43,12 @@ func orders(change func(*projector.Process[order])) projector.Process[order] {
 					},
 				}, nil
 			case "reminded":
-				return []projector.Do{{
+				return []projection.Do{{
 					Campaign: e.CampaignID, Events: []event.Event{{Type: "expired"}}, Timer: "payment",
 					At: e.RecordedAt.Add(2 * time.Hour),
 				}}, nil
 			}
-			return []projector.Do{{Timer: "payment", Cancel: true}}, nil
+			return []projection.Do{{Timer: "payment", Cancel: true}}, nil
 		},
 	}
 	if change != nil {
@@ -60,22 +61,22 @@ func TestTimersOfDifferentKeysAreSetSideBySide(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
 	keys := []string{"room", "room/7", "room%2F7", "7:room", "%", "/", "é", "日/本", "room/7/seat"}
-	process := orders(func(p *projector.Process[order]) {
-		p.React = func(_ *order, e event.Event) ([]projector.Do, error) {
-			var todo []projector.Do
+	process := orders(func(p *projection.Process[order]) {
+		p.React = func(_ *order, e event.Event) ([]projection.Do, error) {
+			var todo []projection.Do
 			for _, timer := range []string{"seat", "7/seat", "/", "%2F", "seat/seat"} {
-				todo = append(todo, projector.Do{
+				todo = append(todo, projection.Do{
 					Campaign: e.CampaignID, Events: []event.Event{{Type: "expired"}}, Timer: timer, At: e.RecordedAt.Add(time.Hour),
 				})
 			}
 			return todo, nil
 		}
 	})
-	drain(t, workerOf(t, pool, nil, projector.NewProcess(process)))
+	drain(t, workerOf(t, pool, nil, process))
 	for _, key := range keys {
 		appendEvents(t, pool, key, event.Event{Type: "placed"})
 	}
-	drain(t, workerOf(t, pool, nil, projector.NewProcess(process)))
+	drain(t, workerOf(t, pool, nil, process))
 	if n := query[int](t, pool, `SELECT count(*)::int FROM tidemark.scheduled`); n != 5*len(keys) {
 		t.Errorf("%d timers are set, want %d", n, 5*len(keys))
 	}
@@ -98,7 +99,7 @@ func TestAProcessReactsOnceByAppendingAndSetsTimers(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
 	process := orders(nil)
-	worker := func() *projector.Projector { return workerOf(t, pool, nil, projector.NewProcess(process)) }
+	worker := func() *projector.Projector { return workerOf(t, pool, nil, process) }
 	drain(t, worker())
 	appendEvents(t, pool, "o1", event.Event{Type: "placed"})
 	appendEvents(t, pool, "o2", event.Event{Type: "placed"})
@@ -145,8 +146,8 @@ func TestANewProcessDoesNotReactToThePast(t *testing.T) {
 			if from != nil {
 				*from, want = 1, 3
 			}
-			process := orders(func(p *projector.Process[order]) { p.From = from })
-			p := workerOf(t, pool, nil, projector.NewProcess(process))
+			process := orders(func(p *projection.Process[order]) { p.From = from })
+			p := workerOf(t, pool, nil, process)
 			drain(t, p)
 			appendEvents(t, pool, "o3", event.Event{Type: "placed"})
 			drain(t, p)
@@ -165,14 +166,14 @@ func TestANewProcessDoesNotReactToThePast(t *testing.T) {
 func TestAChainOfReactionsEnds(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
-	echo := projector.NewProcess(projector.Process[int]{
+	echo := projection.Process[int]{
 		Name: "echo", Version: 1, Types: []string{"ping"},
 		Key:  func(e event.Event) (string, error) { return e.CampaignID, nil },
 		Fold: func(n *int, _ event.Event) error { *n++; return nil },
-		React: func(_ *int, _ event.Event) ([]projector.Do, error) {
-			return []projector.Do{{Campaign: "a", Events: []event.Event{{Type: "ping"}}}}, nil
+		React: func(_ *int, _ event.Event) ([]projection.Do, error) {
+			return []projection.Do{{Campaign: "a", Events: []event.Event{{Type: "ping"}}}}, nil
 		},
-	})
+	}
 	p := workerOf(t, pool, nil, echo)
 	drain(t, p)
 	appendEvents(t, pool, "a", event.Event{Type: "ping"})
@@ -195,18 +196,18 @@ func TestAnExpectationThatDoesNotHoldIsAnEventOrAFailure(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
 	at := int64(1)
-	moves := projector.NewProcess(projector.Process[int]{
+	moves := projection.Process[int]{
 		Name: "moves", Version: 1, Types: []string{"asked"},
 		Key:  func(e event.Event) (string, error) { return e.CampaignID, nil },
 		Fold: func(n *int, _ event.Event) error { *n++; return nil },
-		React: func(_ *int, e event.Event) ([]projector.Do, error) {
-			do := projector.Do{Campaign: "game", Events: []event.Event{{Type: "moved"}, {Type: "drawn"}}, Expect: &at}
+		React: func(_ *int, e event.Event) ([]projection.Do, error) {
+			do := projection.Do{Campaign: "game", Events: []event.Event{{Type: "moved"}, {Type: "drawn"}}, Expect: &at}
 			if e.CampaignID == "told" {
 				do.Refused = "move_refused"
 			}
-			return []projector.Do{do}, nil
+			return []projection.Do{do}, nil
 		},
-	})
+	}
 	p := workerOf(t, pool, nil, moves)
 	appendEvents(t, pool, "game", event.Event{Type: "began"})
 	drain(t, p)
@@ -225,15 +226,15 @@ func TestAnExpectationThatDoesNotHoldIsAnEventOrAFailure(t *testing.T) {
 func TestAReactionThatIsRefusedFailsItsKey(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
-	process := orders(func(p *projector.Process[order]) {
-		p.React = func(_ *order, e event.Event) ([]projector.Do, error) {
+	process := orders(func(p *projection.Process[order]) {
+		p.React = func(_ *order, e event.Event) ([]projection.Do, error) {
 			if e.CampaignID == "bad" {
-				return []projector.Do{{Campaign: "", Events: []event.Event{{Type: "x"}}}}, nil
+				return []projection.Do{{Campaign: "", Events: []event.Event{{Type: "x"}}}}, nil
 			}
-			return []projector.Do{{Campaign: "good", Events: []event.Event{{Type: "x"}}}}, nil
+			return []projection.Do{{Campaign: "good", Events: []event.Event{{Type: "x"}}}}, nil
 		}
 	})
-	p := workerOf(t, pool, nil, projector.NewProcess(process))
+	p := workerOf(t, pool, nil, process)
 	drain(t, p)
 	for _, id := range []string{"a", "bad", "b"} {
 		appendEvents(t, pool, id, event.Event{Type: "placed"})

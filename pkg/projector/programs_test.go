@@ -10,6 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -30,7 +31,7 @@ func TestTwoProgramsInOneGroupHandOverEachCampaignAtMostOnceASecond(t *testing.T
 	const campaigns, rounds = 4, 60
 	pool := pgtest.New(t)
 	count := countDeferred(t, pool)
-	run := func(projections ...projector.Projection) {
+	run := func(projections ...projection.Projection) {
 		p, err := projector.New(projector.Config{
 			Pool: pool, Projections: projections, ConsumerGroup: "shared",
 			PollInterval: 50 * time.Millisecond,
@@ -85,7 +86,7 @@ func TestAWorkerSaysWhichProjectionsOfItsGroupItDoesNotHave(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
 	const group = "programs"
-	logging := func(projection projector.Projection) (*projector.Projector, *lockedBuffer) {
+	logging := func(projection projection.Projection) (*projector.Projector, *lockedBuffer) {
 		log := &lockedBuffer{}
 		return workerOf(t, pool, func(c *projector.Config) {
 			c.Logger, c.ConsumerGroup = slog.New(slog.NewJSONHandler(log, nil)), group

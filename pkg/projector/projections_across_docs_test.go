@@ -13,17 +13,17 @@ import (
 
 	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
-	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/projector/sqlfile"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
 // The projections across campaigns of docs/guides/projections.md.
 
-func hosts() projector.Projection {
-	return projector.NewDocument(projector.Document[Attendance]{
+func hosts() projection.Projection {
+	return projection.Document[Attendance]{
 		Name: "hosts", Version: 1, Types: []string{"session_started"},
-		Scope: projector.ScopeJournal,
+		Scope: projection.ScopeJournal,
 		Key:   func(e event.Event) (string, error) { return e.Actor, nil },
 		Fold: func(a *Attendance, e event.Event) error {
 			started, err := event.Decode[SessionStarted](e)
@@ -32,21 +32,21 @@ func hosts() projector.Projection {
 			a.Latest = e.OccurredAt
 			return err
 		},
-	})
+	}
 }
 
-func hostPlayers() projector.Projection {
-	h := projector.NewHandlers(projector.Spec{
-		Name: "totals", Version: 1, Scope: projector.ScopeJournal,
+func hostPlayers() projection.Projection {
+	h := &projection.Handlers{
+		Name: "totals", Version: 1, Scope: projection.ScopeJournal,
 		Key:       func(e event.Event) (string, error) { return e.Actor, nil },
 		KeyColumn: "host",
 		Tables:    `CREATE TABLE totals (host text PRIMARY KEY, players bigint NOT NULL)`,
-	})
-	projector.On(h, "session_started", func(_ context.Context, g *projector.Group, e event.Event, s SessionStarted) error {
+	}
+	h.On = append(h.On, projection.Handle("session_started", func(_ context.Context, g *projection.Group, e event.Event, s SessionStarted) error {
 		g.Queue(`INSERT INTO totals AS t VALUES ($1, $2) ON CONFLICT (host) DO UPDATE SET players = t.players + $2`,
 			e.Actor, len(s.Players))
 		return nil
-	})
+	}))
 	return h
 }
 

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/tidemark-go/tidemark/pkg/event"
-	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/projector/projectiontest"
 	"github.com/tidemark-go/tidemark/pkg/projector/sqlfile"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
@@ -31,8 +31,8 @@ type SessionStarted struct {
 	Players   []string `json:"players"`
 }
 
-func attendance() projector.Projection {
-	return projector.NewDocument(projector.Document[Attendance]{
+func attendance() projection.Projection {
+	return projection.Document[Attendance]{
 		Name: "attendance", Version: 1, Types: []string{"session_started"},
 		Columns: "started bigint GENERATED ALWAYS AS ((doc->>'started')::bigint) STORED",
 		Indexes: "CREATE INDEX ON attendance (started)",
@@ -43,16 +43,16 @@ func attendance() projector.Projection {
 			a.Latest = e.OccurredAt
 			return err
 		},
-	})
+	}
 }
 
-func players() projector.Projection {
-	h := projector.NewHandlers(projector.Spec{
+func players() projection.Projection {
+	h := &projection.Handlers{
 		Name: "players", Version: 1,
 		Tables: `CREATE TABLE players (campaign_id text, player text, sessions bigint NOT NULL,
 			PRIMARY KEY (campaign_id, player))`,
-	})
-	projector.On(h, "session_started", func(_ context.Context, g *projector.Group, e event.Event,
+	}
+	h.On = append(h.On, projection.Handle("session_started", func(_ context.Context, g *projection.Group, e event.Event,
 		s SessionStarted,
 	) error {
 		for _, player := range s.Players {
@@ -61,11 +61,11 @@ func players() projector.Projection {
 				e.CampaignID, player)
 		}
 		return nil
-	})
+	}))
 	return h
 }
 
-func loadProjections(dir string) ([]projector.Projection, error) {
+func loadProjections(dir string) ([]projection.Projection, error) {
 	files, err := sqlfile.LoadDir(os.DirFS(dir))
 	if err != nil {
 		return nil, err

@@ -29,6 +29,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/lease"
 	"github.com/tidemark-go/tidemark/internal/tracing"
 	"github.com/tidemark-go/tidemark/pkg/event"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 )
 
 // Projector keeps the read models of one consumer group up to date. Several may run in one process
@@ -111,7 +112,7 @@ func New(cfg Config) (*Projector, error) {
 }
 
 // versions returns the versions of the program's projections as JSON, by name, for other workers.
-func versions(code []Projection) string {
+func versions(code []projection.Projection) string {
 	byName := map[string][]int{}
 	for _, k := range code {
 		s := k.Spec()
@@ -142,10 +143,10 @@ func (p *Projector) Run(ctx context.Context) error {
 		return err
 	}
 	switch p.base.Cfg.Mode {
-	case ModeShadowOnly:
+	case projection.ModeShadowOnly:
 		apply.NewShadow(p.applier).Run(ctx)
 		return nil
-	case ModeEnqueueOnly:
+	case projection.ModeEnqueueOnly:
 		p.scheduler.Run(ctx)
 		return nil
 	}
@@ -193,7 +194,7 @@ func (p *Projector) Drain(ctx context.Context) (int, error) {
 	if err := p.Register(ctx); err != nil {
 		return 0, err
 	}
-	if p.base.Cfg.Mode == ModeShadowOnly {
+	if p.base.Cfg.Mode == projection.ModeShadowOnly {
 		return apply.NewShadow(p.applier).Round(ctx)
 	}
 	p.base.Draining = true

@@ -11,6 +11,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/lease"
 	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -19,7 +20,7 @@ import (
 // match the journal.
 func TestWhatWasAppliedCanBeProved(t *testing.T) {
 	t.Parallel()
-	for name, projections := range map[string][]projector.Projection{
+	for name, projections := range map[string][]projection.Projection{
 		"in_Go": kinds(t, "x"), "by_a_function_alone": kinds(t, "x")[2:], "by_a_function_unasked": kinds(t, "x")[2:],
 		"with_failures": append(kinds(t, "x"), fragile(func(e event.Event) bool { return e.Seq%5 == 3 })),
 	} {

@@ -11,15 +11,16 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
 	"github.com/tidemark-go/tidemark/pkg/event"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
 // tripled returns the projection counters in a version. From version 2 on, a move by -1 fails it.
-func tripled(version int) projector.Projection {
-	return projector.NewDocument(projector.Document[counter]{
+func tripled(version int) projection.Projection {
+	return projection.Document[counter]{
 		Name: "counters", Version: version, Types: []string{"moved"},
-		OnFailure: projector.Policy{Action: projector.ActionDead},
+		OnFailure: projection.Policy{Action: projection.ActionDead},
 		Fold: func(c *counter, e event.Event) error {
 			m, err := event.Decode[moved](e)
 			if version > 1 && m.By == -1 {
@@ -29,7 +30,7 @@ func tripled(version int) projector.Projection {
 			c.Sum += version * m.By
 			return err
 		},
-	})
+	}
 }
 
 func start(t *testing.T, pool *pgxpool.Pool, o rebuild.Options) {

@@ -14,6 +14,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/pkg/event"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/test/support/bulk"
 )
 
@@ -59,15 +60,15 @@ func (c *cell) worker(versions ...int) *Projector {
 }
 
 // version returns a projection that keeps a row for each event and counts how often it was applied.
-func (c *cell) version(name string, version int) Projection {
+func (c *cell) version(name string, version int) projection.Projection {
 	kind, id := `text COLLATE "C"`, "$1::text"
 	if c.list {
 		kind, id = "text[]", "ARRAY[$1::text]"
 	}
-	h := NewHandlers(Spec{Name: name, Version: version, OnFailure: Policy{Action: ActionDead}, Tables: fmt.Sprintf(
+	h := &projection.Handlers{Name: name, Version: version, OnFailure: projection.Policy{Action: projection.ActionDead}, Tables: fmt.Sprintf(
 		`CREATE TABLE %s (campaign_id %s, seq bigint, made bigint, times integer, PRIMARY KEY (campaign_id, seq))`,
-		name, kind)})
-	On(h, "noted", func(_ context.Context, g *Group, e event.Event, _ struct{}) error {
+		name, kind)}
+	h.On = append(h.On, projection.Handle("noted", func(_ context.Context, g *projection.Group, e event.Event, _ struct{}) error {
 		if e.CampaignID == "c0" && e.Seq == 3 && c.broken.Load() {
 			return errors.New("broken")
 		}
@@ -75,7 +76,7 @@ func (c *cell) version(name string, version int) Projection {
 			SET times = %[1]s.times + 1`, name, id),
 			e.CampaignID, e.Seq, e.Seq*int64(version))
 		return nil
-	})
+	}))
 	return h
 }
 

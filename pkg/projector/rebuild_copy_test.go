@@ -15,17 +15,18 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
 	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
 // onceEach keeps a row for each event and fails if it applies an event twice.
-func onceEach(version int) Projection {
-	h := NewHandlers(Spec{Name: "seen", Version: version, Tables: `CREATE TABLE seen (campaign_id text, seq bigint,
-		PRIMARY KEY (campaign_id, seq))`})
-	On(h, "noted", func(_ context.Context, g *Group, e event.Event, _ struct{}) error {
+func onceEach(version int) projection.Projection {
+	h := &projection.Handlers{Name: "seen", Version: version, Tables: `CREATE TABLE seen (campaign_id text, seq bigint,
+		PRIMARY KEY (campaign_id, seq))`}
+	h.On = append(h.On, projection.Handle("noted", func(_ context.Context, g *projection.Group, e event.Event, _ struct{}) error {
 		g.Queue(`INSERT INTO seen VALUES ($1, $2)`, e.CampaignID, e.Seq)
 		return nil
-	})
+	}))
 	return h
 }
 
@@ -43,7 +44,7 @@ func TestWhatIsNotCopiedOrMovesMeanwhileCatchesUpOnItsOwn(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
 	worker := func(version int) *Projector {
-		p, err := New(Config{Pool: pool, Projections: []Projection{onceEach(version)}})
+		p, err := New(Config{Pool: pool, Projections: []projection.Projection{onceEach(version)}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -106,7 +107,7 @@ func TestARangeIsNotCopiedTooLate(t *testing.T) {
 	pool := pgtest.New(t)
 	var workers []*Projector
 	for version := range 2 {
-		p, err := New(Config{Pool: pool, Projections: []Projection{onceEach(version + 1)}})
+		p, err := New(Config{Pool: pool, Projections: []projection.Projection{onceEach(version + 1)}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -151,7 +152,7 @@ func TestFoldedDocumentsAreThoseThatWereAppliedOneByOne(t *testing.T) {
 	worker := func(pool *pgxpool.Pool, version int, catalogue *journal.Catalogue, bytes int64) *Projector {
 		p, err := New(Config{
 			Pool: pool, Catalogue: catalogue, GroupBytes: bytes,
-			Projections: []Projection{NewDocument(Document[[]int64]{
+			Projections: []projection.Projection{projection.Document[[]int64]{
 				Name: "logs", Version: version, Types: []string{"changed"},
 				Key: func(e event.Event) (string, error) {
 					c, err := event.Decode[change](e)
@@ -159,12 +160,12 @@ func TestFoldedDocumentsAreThoseThatWereAppliedOneByOne(t *testing.T) {
 				},
 				Fold: func(log *[]int64, e event.Event) error {
 					if c, err := event.Decode[change](e); err != nil || c.Op == "delete" {
-						return cmp.Or(err, Delete)
+						return cmp.Or(err, projection.Delete)
 					}
 					*log = append(*log, e.Seq)
 					return nil
 				},
-			})},
+			}},
 		})
 		if err != nil {
 			t.Fatal(err)

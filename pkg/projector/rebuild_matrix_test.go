@@ -14,6 +14,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
 	pauses "github.com/tidemark-go/tidemark/internal/store/pause"
+	"github.com/tidemark-go/tidemark/pkg/lookback"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
@@ -204,7 +205,7 @@ func projectionActs() []rebuildAct {
 		}, refused: in("", "", notThere, loose)},
 		{name: "verify and repair", do: func(c *cell, name string) error {
 			r := failed.ReplayRequest{Group: c.group, Projection: name}
-			_, err := c.all.replayer.Verify(c.Context(), VerifyRequest{
+			_, err := c.all.replayer.Verify(c.Context(), lookback.VerifyRequest{
 				Projection: name, Concurrency: 1,
 				OnCampaign: func(id string) { r.Campaigns = append(r.Campaigns, id) }, Campaigns: []string{"c1", "c2"},
 			})

@@ -12,11 +12,12 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
 	"github.com/tidemark-go/tidemark/pkg/event"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
 // rebuilding returns a worker with the given projections and a function that drains it.
-func rebuilding(t *testing.T, pool *pgxpool.Pool, projections ...Projection) (p *Projector, drain func()) {
+func rebuilding(t *testing.T, pool *pgxpool.Pool, projections ...projection.Projection) (p *Projector, drain func()) {
 	t.Helper()
 	p, err := New(Config{Pool: pool, Projections: projections})
 	if err != nil {
@@ -43,9 +44,9 @@ func TestOneWorkerExchangesTablesWithoutATransactionThatWaits(t *testing.T) {
 	var verified sync.Once
 	var idle int
 	var second error
-	h := NewHandlers(Spec{Name: "seen", Version: 2, Tables: `CREATE TABLE seen (campaign_id text, seq bigint,
-		PRIMARY KEY (campaign_id, seq))`})
-	On(h, "noted", func(ctx context.Context, g *Group, e event.Event, _ struct{}) error {
+	h := &projection.Handlers{Name: "seen", Version: 2, Tables: `CREATE TABLE seen (campaign_id text, seq bigint,
+		PRIMARY KEY (campaign_id, seq))`}
+	h.On = append(h.On, projection.Handle("noted", func(ctx context.Context, g *projection.Group, e event.Event, _ struct{}) error {
 		tx, err := g.Tx(ctx)
 		if err != nil {
 			return err
@@ -75,7 +76,7 @@ func TestOneWorkerExchangesTablesWithoutATransactionThatWaits(t *testing.T) {
 		}
 		g.Queue(`INSERT INTO seen VALUES ($1, $2)`, e.CampaignID, e.Seq)
 		return nil
-	})
+	}))
 	_, drainTwo := rebuilding(t, pool, h)
 	drainTwo()
 	if idle > 0 {

@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
+	"github.com/tidemark-go/tidemark/pkg/lookback"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -282,9 +283,9 @@ func TestVerifyNoticesThatTheTablesHaveBeenExchanged(t *testing.T) {
 	one := workerOf(t, pool, nil, tripled(1))
 	drain(t, one)
 	two := ready(t, pool)
-	_, err := one.Verify(t.Context(), projector.VerifyRequest{
+	_, err := one.Verify(t.Context(), lookback.VerifyRequest{
 		Projection: "counters", All: true, Concurrency: 1,
-		OnProgress: func(projector.VerifyReport) { drain(t, two) },
+		OnProgress: func(lookback.VerifyReport) { drain(t, two) },
 	})
 	if !errors.Is(err, registration.ErrRegistered) || !strings.Contains(err.Error(), "start again") {
 		t.Errorf("verified across an exchange: %v", err)

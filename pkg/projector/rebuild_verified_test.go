@@ -7,7 +7,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
 	"github.com/tidemark-go/tidemark/pkg/event"
-	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
@@ -18,14 +18,14 @@ func TestASampleIsVerifiedBeforeTheExchange(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
 	var written atomic.Int64
-	version := func(version int) projector.Projection {
-		h := projector.NewHandlers(projector.Spec{Name: "counters", Version: version, Tables: `CREATE TABLE counters
+	version := func(version int) projection.Projection {
+		h := &projection.Handlers{Name: "counters", Version: version, Tables: `CREATE TABLE counters
 			(campaign_id text, seq bigint, nth bigint DEFAULT extract(year FROM timestamp '2020-01-01'),
-			at timestamptz DEFAULT clock_timestamp(), id uuid DEFAULT gen_random_uuid())`})
-		projector.On(h, "moved", func(_ context.Context, g *projector.Group, e event.Event, _ moved) error {
+			at timestamptz DEFAULT clock_timestamp(), id uuid DEFAULT gen_random_uuid())`}
+		h.On = append(h.On, projection.Handle("moved", func(_ context.Context, g *projection.Group, e event.Event, _ moved) error {
 			g.Queue(`INSERT INTO counters VALUES ($1, $2, $3)`, e.CampaignID, e.Seq, written.Add(1))
 			return nil
-		})
+		}))
 		return h
 	}
 	appendMoves(t, pool, "a", 1, 2)

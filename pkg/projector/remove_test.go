@@ -10,6 +10,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
 	"github.com/tidemark-go/tidemark/internal/store/pause"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -21,7 +22,7 @@ func TestAProjectionIsRemovedWhileWorkersRun(t *testing.T) {
 	pool := pgtest.New(t)
 	p, err := projector.New(projector.Config{
 		Pool:        pool,
-		Projections: []projector.Projection{ordered("kept"), ordered("gone")}, PollInterval: 10 * time.Millisecond,
+		Projections: []projection.Projection{ordered("kept"), ordered("gone")}, PollInterval: 10 * time.Millisecond,
 		GroupEvents: 3,
 	})
 	if err != nil {

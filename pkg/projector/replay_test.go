@@ -15,6 +15,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/projector/kind"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -133,7 +134,7 @@ func TestReplayEndsAsIfLiveAllTheTime(t *testing.T) {
 
 func TestReplay(t *testing.T) {
 	t.Parallel()
-	begin := func(t *testing.T, projections ...projector.Projection) (*pgxpool.Pool, *projector.Projector) {
+	begin := func(t *testing.T, projections ...projection.Projection) (*pgxpool.Pool, *projector.Projector) {
 		t.Helper()
 		pool := pgtest.New(t)
 		p := newProjector(t, pool, projections...)
@@ -218,7 +219,7 @@ func TestReplay(t *testing.T) {
 		requested := false
 		p, err := projector.New(projector.Config{
 			Pool: pool, Concurrency: 1,
-			Projections: []projector.Projection{ordered("log")}, OnStep: func(s kind.Step) {
+			Projections: []projection.Projection{ordered("log")}, OnStep: func(s kind.Step) {
 				if s == kind.StepApplied && !requested {
 					requested = true
 					expect(t, pool, request("log", 0, "a"), 1)
@@ -248,8 +249,8 @@ func TestReplay(t *testing.T) {
 		t.Parallel()
 		pool := pgtest.New(t)
 		p, err := projector.New(projector.Config{
-			Pool: pool, Projections: []projector.Projection{ordered("log")},
-			OnFailure: projector.Policy{Base: time.Millisecond},
+			Pool: pool, Projections: []projection.Projection{ordered("log")},
+			OnFailure: projection.Policy{Base: time.Millisecond},
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -279,9 +280,9 @@ func TestReplay(t *testing.T) {
 	})
 	t.Run("refuses_what_it_could_not_do", func(t *testing.T) {
 		t.Parallel()
-		mixed := projector.NewHandlers(projector.Spec{Name: "mixed", Version: 1, Tables: `CREATE TABLE mixed (campaign_id
-			text); CREATE TABLE "Sums" (campaign_id bigint)`})
-		nothing := projector.NewHandlers(projector.Spec{Name: "nothing", Version: 1})
+		mixed := &projection.Handlers{Name: "mixed", Version: 1, Tables: `CREATE TABLE mixed (campaign_id
+			text); CREATE TABLE "Sums" (campaign_id bigint)`}
+		nothing := &projection.Handlers{Name: "nothing", Version: 1}
 		pool, _ := begin(t, mixed, nothing, totals{})
 		for name, test := range map[string]struct {
 			request failed.ReplayRequest

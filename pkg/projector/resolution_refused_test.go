@@ -10,25 +10,26 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/pkg/event"
-	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/pkg/lookback"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
 // grand has a table whose campaign_id is no text, so it cannot be reset by campaign. A broken one
 // fails on a move by 13.
-func grand(version int, broken bool) projector.Projection {
-	h := projector.NewHandlers(projector.Spec{
-		Name: "grand", Version: version, OnFailure: projector.Policy{Action: projector.ActionDead},
+func grand(version int, broken bool) projection.Projection {
+	h := &projection.Handlers{
+		Name: "grand", Version: version, OnFailure: projection.Policy{Action: projection.ActionDead},
 		Tables: `CREATE TYPE campaigns AS ENUM ('a'); CREATE TABLE grand (one boolean PRIMARY KEY DEFAULT true, sum bigint NOT NULL DEFAULT 0,
 			campaign_id campaigns UNIQUE); INSERT INTO grand DEFAULT VALUES`,
-	})
-	projector.On(h, "moved", func(_ context.Context, g *projector.Group, _ event.Event, m moved) error {
+	}
+	h.On = append(h.On, projection.Handle("moved", func(_ context.Context, g *projection.Group, _ event.Event, m moved) error {
 		if broken && m.By == 13 {
 			return errors.New("unlucky")
 		}
 		g.Queue(`UPDATE grand SET sum = sum + $1`, m.By)
 		return nil
-	})
+	}))
 	return h
 }
 
@@ -102,18 +103,18 @@ func TestAnActOnAResolutionThatNeedsAResetWhereThereIsNoneChangesNothing(t *test
 // then applies the campaign again.
 func TestASkipIsAskedForAgainOnceTheLogIsForgotten(t *testing.T) {
 	t.Parallel()
-	skipping := func(broken bool) projector.Projection {
-		h := projector.NewHandlers(projector.Spec{
-			Name: "steps", Version: 1, OnFailure: projector.Policy{Action: projector.ActionSkip},
+	skipping := func(broken bool) projection.Projection {
+		h := &projection.Handlers{
+			Name: "steps", Version: 1, OnFailure: projection.Policy{Action: projection.ActionSkip},
 			Tables: `CREATE TABLE steps (campaign_id text, seq bigint, by int, PRIMARY KEY (campaign_id, seq))`,
-		})
-		projector.On(h, "moved", func(_ context.Context, g *projector.Group, e event.Event, m moved) error {
+		}
+		h.On = append(h.On, projection.Handle("moved", func(_ context.Context, g *projection.Group, e event.Event, m moved) error {
 			if broken && m.By == 13 {
 				return errors.New("unlucky")
 			}
 			g.Queue(`INSERT INTO steps VALUES ($1, $2, $3)`, e.CampaignID, e.Seq, m.By)
 			return nil
-		})
+		}))
 		return h
 	}
 	const rows = `SELECT coalesce(string_agg(by::text, ' ' ORDER BY seq), '') FROM steps`
@@ -131,7 +132,7 @@ func TestASkipIsAskedForAgainOnceTheLogIsForgotten(t *testing.T) {
 				if !broken {
 					want, differing = "1 13 5", 1
 				}
-				request := projector.VerifyRequest{Projection: "steps", All: true}
+				request := lookback.VerifyRequest{Projection: "steps", All: true}
 				if report, found := verified(t, p, request); report.Differing != differing || report.Failed > 0 {
 					t.Errorf("verify: %+v, %q", report, found)
 				}

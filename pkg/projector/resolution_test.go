@@ -11,6 +11,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
+	"github.com/tidemark-go/tidemark/pkg/lookback"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -23,7 +24,7 @@ func expectInStep(t *testing.T, pool *pgxpool.Pool, when string, left int64, wor
 		ORDER BY projection) FROM tidemark.deferred`)
 	for _, p := range workers {
 		for _, name := range trailNames() {
-			if report, found := verified(t, p, projector.VerifyRequest{Projection: name, All: true}); len(found) > 0 ||
+			if report, found := verified(t, p, lookback.VerifyRequest{Projection: name, All: true}); len(found) > 0 ||
 				report.Resolved != left || report.Skipped > 0 {
 				t.Errorf("%s, verify of %s: %+v, %q", when, name, report, found)
 			}
@@ -136,7 +137,7 @@ func TestAResolutionHolds(t *testing.T) {
 					if err != nil || len(changes) != 2 {
 						t.Errorf("events 2 to 4 changed %+v in %s, %v", changes, projection, err)
 					}
-					why, err := w.broken.Why(t.Context(), projector.WhyRequest{
+					why, err := w.broken.Why(t.Context(), lookback.WhyRequest{
 						Projection: projection, CampaignID: "a",
 						Key: []string{"4"},
 					})

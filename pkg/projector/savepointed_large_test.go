@@ -8,6 +8,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/projector/kind"
 	"github.com/tidemark-go/tidemark/pkg/event"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -19,7 +20,7 @@ func TestCulpritsAreFoundInFewCalls(t *testing.T) {
 	pool := pgtest.New(t)
 	calls := 0
 	p := workerOf(t, pool, func(c *projector.Config) { c.Concurrency = 1 },
-		listing("", func(_ context.Context, g *projector.Group, e event.Event, m moved) error {
+		listing("", func(_ context.Context, g *projection.Group, e event.Event, m moved) error {
 			calls++
 			return list(g, e, m)
 		}))
@@ -45,25 +46,25 @@ func TestCulpritsAreFoundInFewCalls(t *testing.T) {
 // rolled back, so it tells how often a row was tried.
 func TestALargeGroupIsReadAndHandledOnceThoughItIsTheFirstThatFails(t *testing.T) {
 	t.Parallel()
-	for _, action := range []projector.Action{projector.ActionRetry, projector.ActionSkip} {
+	for _, action := range []projection.Action{projection.ActionRetry, projection.ActionSkip} {
 		t.Run(string(action), func(t *testing.T) {
 			t.Parallel()
 			pool := pgtest.New(t)
 			const campaigns, length, poisonedAt = 16, 50, 10
 			handled, read := map[string]int{}, 0
-			count := func(table string) func(context.Context, *projector.Group, event.Event, moved) error {
-				return func(_ context.Context, g *projector.Group, e event.Event, m moved) error {
+			count := func(table string) func(context.Context, *projection.Group, event.Event, moved) error {
+				return func(_ context.Context, g *projection.Group, e event.Event, m moved) error {
 					handled[table]++
 					g.Queue(`INSERT INTO `+table+` (campaign_id, seq, by) VALUES ($1, $2, $3)`, e.CampaignID, e.Seq, m.By)
 					return nil
 				}
 			}
-			healthy := projector.NewHandlers(projector.Spec{
+			healthy := &projection.Handlers{
 				Name: "healthy", Version: 1,
 				Tables: `CREATE TABLE healthy (campaign_id text, seq bigint, n bigint GENERATED ALWAYS AS IDENTITY, by int,
 					PRIMARY KEY (campaign_id, seq))`,
-			})
-			projector.On(healthy, "moved", count("healthy"))
+			}
+			healthy.On = append(healthy.On, projection.Handle("moved", count("healthy")))
 			p := workerOf(t, pool, func(c *projector.Config) {
 				c.Concurrency, c.ClaimCampaigns = 1, 4*campaigns
 				c.OnStep = func(s kind.Step) {
@@ -82,7 +83,7 @@ func TestALargeGroupIsReadAndHandledOnceThoughItIsTheFirstThatFails(t *testing.T
 			drain(t, p)
 			const total, poisoned = campaigns * length, 5
 			applied, behind := total-poisoned*(length-poisonedAt+1), poisoned
-			if action == projector.ActionSkip {
+			if action == projection.ActionSkip {
 				applied, behind = total-poisoned, 0
 			}
 			if read != 1 || handled["healthy"] != total || handled["listed"] != total {

@@ -14,6 +14,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/kind"
 	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -32,7 +33,7 @@ const insertListed = `INSERT INTO listed (campaign_id, seq, by) VALUES ($1, $2, 
 
 // list queues the row of an event and fails as the amount says. It first queues a statement that
 // always succeeds, whose row shows if it was not rolled back.
-func list(g *projector.Group, e event.Event, m moved) error {
+func list(g *projection.Group, e event.Event, m moved) error {
 	g.Queue(`INSERT INTO tried (campaign_id, seq) VALUES ($1, $2)`, e.CampaignID, e.Seq)
 	switch m.By {
 	case byError:
@@ -53,15 +54,15 @@ func list(g *projector.Group, e event.Event, m moved) error {
 
 // listing is a projection that lists the events it applies. do is its handler.
 func listing(
-	action projector.Action, do func(context.Context, *projector.Group, event.Event, moved) error,
-) projector.Projection {
-	h := projector.NewHandlers(projector.Spec{
+	action projection.Action, do func(context.Context, *projection.Group, event.Event, moved) error,
+) projection.Projection {
+	h := &projection.Handlers{
 		Name: "listing", Version: 1, OnFailure: slow(action),
 		Tables: `CREATE TABLE listed (campaign_id text, seq bigint, n bigint GENERATED ALWAYS AS IDENTITY,
 			by int CHECK (by > 0), PRIMARY KEY (campaign_id, seq));
 			CREATE TABLE tried (campaign_id text, seq bigint, PRIMARY KEY (campaign_id, seq))`,
-	})
-	projector.On(h, "moved", do)
+	}
+	h.On = append(h.On, projection.Handle("moved", do))
 	return h
 }
 
@@ -70,22 +71,22 @@ func listing(
 // without its culprits. Nothing else is missing or applied twice.
 func TestManyCulpritsOfOneGroup(t *testing.T) {
 	t.Parallel()
-	plain := func(_ context.Context, g *projector.Group, e event.Event, m moved) error { return list(g, e, m) }
+	plain := func(_ context.Context, g *projection.Group, e event.Event, m moved) error { return list(g, e, m) }
 	kinds := map[string]struct {
-		do   func(context.Context, *projector.Group, event.Event, moved) error
+		do   func(context.Context, *projection.Group, event.Event, moved) error
 		mode pgx.QueryExecMode
 	}{
 		"that queue":                            {do: plain},
 		"that queue, where nothing is streamed": {do: plain, mode: pgx.QueryExecModeCacheDescribe},
 		"that queue, without descriptions":      {do: plain, mode: pgx.QueryExecModeExec},
-		"that use the transaction": {do: func(ctx context.Context, g *projector.Group, e event.Event, m moved) error {
+		"that use the transaction": {do: func(ctx context.Context, g *projection.Group, e event.Event, m moved) error {
 			err := list(g, e, m)
 			if err == nil && e.Seq%2 == 0 {
 				_, err = g.Tx(ctx)
 			}
 			return err
 		}},
-		"that use the transaction and hide its error": {do: func(ctx context.Context, g *projector.Group, e event.Event,
+		"that use the transaction and hide its error": {do: func(ctx context.Context, g *projection.Group, e event.Event,
 			m moved,
 		) error {
 			if _, err := g.Tx(ctx); err != nil {
@@ -93,16 +94,16 @@ func TestManyCulpritsOfOneGroup(t *testing.T) {
 			}
 			return list(g, e, m)
 		}},
-		"that look at results": {do: func(_ context.Context, g *projector.Group, e event.Event, m moved) error {
+		"that look at results": {do: func(_ context.Context, g *projection.Group, e event.Event, m moved) error {
 			g.Queue(`SELECT $1::bigint`, e.Seq).QueryRow(func(row pgx.Row) error { return row.Scan(new(int64)) })
 			return list(g, e, m)
 		}},
-		"with many different statements": {do: func(_ context.Context, g *projector.Group, e event.Event, m moved) error {
+		"with many different statements": {do: func(_ context.Context, g *projection.Group, e event.Event, m moved) error {
 			g.Queue(fmt.Sprintf(`SELECT %d`, e.Seq+int64(len(e.CampaignID))*3))
 			g.Queue(`SELECT '` + e.CampaignID + `'`)
 			return list(g, e, m)
 		}},
-		"that name other events": {do: func(_ context.Context, g *projector.Group, e event.Event, m moved) error {
+		"that name other events": {do: func(_ context.Context, g *projection.Group, e event.Event, m moved) error {
 			err := list(g, e, m)
 			g.At(g.Events[0])
 			g.Queue(`SELECT 1`)
@@ -110,7 +111,7 @@ func TestManyCulpritsOfOneGroup(t *testing.T) {
 		}},
 	}
 	for kind, how := range kinds {
-		for _, action := range []projector.Action{projector.ActionRetry, projector.ActionSkip} {
+		for _, action := range []projection.Action{projection.ActionRetry, projection.ActionSkip} {
 			t.Run("handlers "+kind+", action "+string(action), func(t *testing.T) {
 				t.Parallel()
 				pool := pgtest.New(t)
@@ -133,7 +134,7 @@ func TestManyCulpritsOfOneGroup(t *testing.T) {
 						case stopped:
 						case by > 0:
 							seqs = append(seqs, fmt.Sprint(seq))
-						case action == projector.ActionSkip:
+						case action == projection.ActionSkip:
 							skipped = append(skipped, fmt.Sprint(id, " ", seq))
 						default:
 							behind = append(behind, fmt.Sprint(id, " ", seq))
@@ -186,7 +187,7 @@ func TestTheInfrastructureFailsAmongCulprits(t *testing.T) {
 			t.Parallel()
 			pool := pgtest.New(t)
 			failed := false
-			h := listing("", func(_ context.Context, g *projector.Group, e event.Event, m moved) error {
+			h := listing("", func(_ context.Context, g *projection.Group, e event.Event, m moved) error {
 				if e.CampaignID == "b" && !failed && statement != "" {
 					failed = true
 					g.Queue(statement)
@@ -238,7 +239,7 @@ func TestAProjectionWaitsAmongCulprits(t *testing.T) {
 			exec(t, pool, `CREATE SEQUENCE tries`)
 			met := false
 			p := workerOf(t, pool, nil, ledger(), listing("",
-				func(_ context.Context, g *projector.Group, e event.Event, m moved) error {
+				func(_ context.Context, g *projection.Group, e event.Event, m moved) error {
 					if e.CampaignID == "b" && !met {
 						met = true
 						g.Queue(statement)
@@ -268,8 +269,8 @@ func TestAProjectionWaitsAmongCulprits(t *testing.T) {
 func TestOneOfManyProjectionsFails(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
-	projections := []projector.Projection{listing("",
-		func(_ context.Context, g *projector.Group, e event.Event, m moved) error { return list(g, e, m) })}
+	projections := []projection.Projection{listing("",
+		func(_ context.Context, g *projection.Group, e event.Event, m moved) error { return list(g, e, m) })}
 	for i := range 12 {
 		projections = append(projections, ordered(fmt.Sprint("log_", i)))
 	}
@@ -286,12 +287,12 @@ func TestOneOfManyProjectionsFails(t *testing.T) {
 
 func TestADeadlineAmongCulprits(t *testing.T) {
 	t.Parallel()
-	for name, do := range map[string]func(context.Context, *projector.Group) error{
-		"of a handler": func(ctx context.Context, _ *projector.Group) error {
+	for name, do := range map[string]func(context.Context, *projection.Group) error{
+		"of a handler": func(ctx context.Context, _ *projection.Group) error {
 			<-ctx.Done()
 			return ctx.Err()
 		},
-		"of a statement": func(_ context.Context, g *projector.Group) error {
+		"of a statement": func(_ context.Context, g *projection.Group) error {
 			g.Queue(`SELECT pg_sleep(60)`)
 			return nil
 		},
@@ -301,17 +302,17 @@ func TestADeadlineAmongCulprits(t *testing.T) {
 			given(t, func(t *testing.T, timeout time.Duration) error {
 				t.Helper()
 				pool := pgtest.New(t)
-				h := projector.NewHandlers(projector.Spec{
-					Name: "listing", Version: 1, OnFailure: projector.Policy{Timeout: timeout, Base: time.Hour, Max: time.Hour},
+				h := &projection.Handlers{
+					Name: "listing", Version: 1, OnFailure: projection.Policy{Timeout: timeout, Base: time.Hour, Max: time.Hour},
 					Tables: `CREATE TABLE listed (campaign_id text, seq bigint, by int CHECK (by > 0),
 						PRIMARY KEY (campaign_id, seq)); CREATE TABLE tried (campaign_id text, seq bigint)`,
-				})
-				projector.On(h, "moved", func(ctx context.Context, g *projector.Group, e event.Event, m moved) error {
+				}
+				h.On = append(h.On, projection.Handle("moved", func(ctx context.Context, g *projection.Group, e event.Event, m moved) error {
 					if m.By == endless {
 						return do(ctx, g)
 					}
 					return list(g, e, m)
-				})
+				}))
 				appendMoves(t, pool, "a", 1, byError, 1)
 				appendMoves(t, pool, "b", 1, endless, 1)
 				appendMoves(t, pool, "c", 1, byServer, 1)
@@ -338,7 +339,7 @@ func TestADeadlineAmongCulprits(t *testing.T) {
 func TestAnEarlierFailureOfTheServerComesBeforeALaterOneOfTheHandler(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
-	p := workerOf(t, pool, nil, listing("", func(_ context.Context, g *projector.Group, e event.Event, m moved) error {
+	p := workerOf(t, pool, nil, listing("", func(_ context.Context, g *projection.Group, e event.Event, m moved) error {
 		return list(g, e, m)
 	}))
 	appendMoves(t, pool, "a", 1, byServer, 1, byError, 1)
@@ -361,7 +362,7 @@ func TestAnArgumentThatCannotBeEncodedIsItsEventsFault(t *testing.T) {
 				t.Parallel()
 				pool := pgtest.New(t)
 				p := workerOf(t, inMode(t, pool, mode), nil, ledger(),
-					listing("", func(_ context.Context, g *projector.Group, e event.Event, m moved) error {
+					listing("", func(_ context.Context, g *projection.Group, e event.Event, m moved) error {
 						if look {
 							g.Queue(`SELECT $1::bigint`, e.Seq).QueryRow(func(row pgx.Row) error { return row.Scan(new(int64)) })
 						}

@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 	"github.com/tidemark-go/tidemark/test/support/tally"
@@ -17,12 +18,12 @@ import (
 // times alone wake them.
 func TestAWorkerMakesScheduledAppends(t *testing.T) {
 	t.Parallel()
-	for _, mode := range []projector.Mode{projector.ModeOutboxApplyOnly, projector.ModeInlineApplyOnly} {
+	for _, mode := range []projection.Mode{projection.ModeOutboxApplyOnly, projection.ModeInlineApplyOnly} {
 		t.Run(string(mode), func(t *testing.T) {
 			t.Parallel()
 			pool := pgtest.New(t)
 			p, err := projector.New(projector.Config{
-				Pool: pool, Projections: []projector.Projection{tally.Tallies("")}, Mode: mode, PollInterval: time.Hour,
+				Pool: pool, Projections: []projection.Projection{tally.Tallies("")}, Mode: mode, PollInterval: time.Hour,
 			})
 			if err != nil {
 				t.Fatal(err)

@@ -11,23 +11,24 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/bulk"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
 // processOfThanks reacts to each event with what it says, which it has to open.
-func processOfThanks() projector.Projection {
-	return projector.NewProcess(projector.Process[int]{
+func processOfThanks() projection.Projection {
+	return projection.Process[int]{
 		Name: "thanks", Version: 1, Types: []string{"mailed"},
 		Key:  func(e event.Event) (string, error) { return e.CampaignID, nil },
 		Fold: func(*int, event.Event) error { return nil },
-		React: func(_ *int, e event.Event) ([]projector.Do, error) {
+		React: func(_ *int, e event.Event) ([]projection.Do, error) {
 			m, err := event.Decode[mailed](e)
 			payload, _ := json.Marshal(m)
-			return []projector.Do{{Campaign: e.CampaignID, Events: []event.Event{{Type: "greeted", Payload: payload}}}}, err
+			return []projection.Do{{Campaign: e.CampaignID, Events: []event.Event{{Type: "greeted", Payload: payload}}}}, err
 		},
-	})
+	}
 }
 
 // forgotten deletes a key that does not open, and has everything that failed tried again.

@@ -16,6 +16,8 @@ import (
 
 	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/lookback"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/pkg/projector/sqlfile"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
@@ -70,21 +72,21 @@ func mail(t *testing.T, pool *pgxpool.Pool, catalogue *journal.Catalogue, campai
 }
 
 // mails is a projection of each kind.
-func mails(t *testing.T, version int) []projector.Projection {
+func mails(t *testing.T, version int) []projection.Projection {
 	t.Helper()
 	fold := func(all *[]string, e event.Event) error {
 		m, err := event.Decode[mailed](e)
 		*all = append(*all, m.Mail)
 		return err
 	}
-	rows := projector.NewHandlers(projector.Spec{
+	rows := &projection.Handlers{
 		Name: "mail_rows", Version: version,
 		Tables: `CREATE TABLE mail_rows (campaign_id text, seq bigint, mail text, PRIMARY KEY (campaign_id, seq))`,
-	})
-	projector.On(rows, "mailed", func(_ context.Context, g *projector.Group, e event.Event, m mailed) error {
+	}
+	rows.On = append(rows.On, projection.Handle("mailed", func(_ context.Context, g *projection.Group, e event.Event, m mailed) error {
 		g.Queue(`INSERT INTO mail_rows VALUES ($1, $2, $3)`, e.CampaignID, e.Seq, m.Mail)
 		return nil
-	})
+	}))
 	files, err := sqlfile.LoadDir(fstest.MapFS{"mail_file.sql": {Data: fmt.Appendf(nil, `-- projection: mail_file
 -- version: %d
 CREATE TABLE mail_file (campaign_id text, seq bigint, mail jsonb, PRIMARY KEY (campaign_id, seq));
@@ -95,14 +97,14 @@ INSERT INTO mail_file VALUES (event.campaign_id, event.seq, event.payload->'mail
 		t.Fatal(err)
 	}
 	return append(files, rows,
-		projector.NewDocument(projector.Document[[]string]{Name: "mail_lists", Version: version, Types: []string{"mailed"}, Fold: fold}),
-		projector.NewDocument(projector.Document[[]string]{
-			Name: "mail_keys", Version: version, Types: []string{"mailed"}, Scope: projector.ScopeJournal, Fold: fold,
+		projection.Document[[]string]{Name: "mail_lists", Version: version, Types: []string{"mailed"}, Fold: fold},
+		projection.Document[[]string]{
+			Name: "mail_keys", Version: version, Types: []string{"mailed"}, Scope: projection.ScopeJournal, Fold: fold,
 			Key: func(e event.Event) (string, error) {
 				m, err := event.Decode[mailed](e)
 				return m.Mail, err
 			},
-		}))
+		})
 }
 
 // expectMails checks the read models of mails 0 to n, without those that are gone.
@@ -135,7 +137,7 @@ func TestProjectionsInGoSeeSealedFieldsOpenAndSQLFilesAsTheyAre(t *testing.T) {
 	expectMails(t, pool, all)
 	assertNothingDeferred(t, pool)
 	for _, name := range []string{"mail_rows", "mail_file", "mail_lists", "mail_keys"} {
-		if _, mistakes := verified(t, one, projector.VerifyRequest{Projection: name, All: true}); len(mistakes) > 0 {
+		if _, mistakes := verified(t, one, lookback.VerifyRequest{Projection: name, All: true}); len(mistakes) > 0 {
 			t.Errorf("%s: %v", name, mistakes)
 		}
 	}
@@ -198,8 +200,8 @@ func TestAKeyThatDoesNotOpenIsTheFaultOfItsEventAlone(t *testing.T) {
 			mail(t, pool, catalogue, "shop0", 2)
 			appendEvents(t, pool, "bad", e)
 			mail(t, pool, catalogue, "shop1", 4)
-			byCustomer := projector.NewDocument(projector.Document[[]string]{
-				Name: "mail_customers", Version: 1, Types: []string{"mailed"}, Scope: projector.ScopeJournal,
+			byCustomer := projection.Document[[]string]{
+				Name: "mail_customers", Version: 1, Types: []string{"mailed"}, Scope: projection.ScopeJournal,
 				Key: func(e event.Event) (string, error) {
 					m, err := event.Decode[mailed](e)
 					return m.Customer, err
@@ -209,7 +211,7 @@ func TestAKeyThatDoesNotOpenIsTheFaultOfItsEventAlone(t *testing.T) {
 					*all = append(*all, m.Mail)
 					return err
 				},
-			})
+			}
 			p := workerOf(t, pool, func(c *projector.Config) { c.Catalogue = catalogue }, append(mails(t, 1)[1:3], byCustomer)...)
 			drain(t, p)
 			mail(t, pool, catalogue, "shop0", 6)
@@ -252,10 +254,10 @@ func TestAKeyThatFailedCatchesUpWithSealedFieldsOpen(t *testing.T) {
 	pool := pgtest.New(t)
 	catalogue, fails := mailCatalogue(t, "a"), true
 	p := workerOf(t, pool, func(c *projector.Config) {
-		c.Catalogue, c.OnFailure = catalogue, projector.Policy{Base: time.Second, Max: time.Second}
+		c.Catalogue, c.OnFailure = catalogue, projection.Policy{Base: time.Second, Max: time.Second}
 	},
-		projector.NewDocument(projector.Document[[]string]{
-			Name: "mail_keys", Version: 1, Types: []string{"mailed"}, Scope: projector.ScopeJournal,
+		projection.Document[[]string]{
+			Name: "mail_keys", Version: 1, Types: []string{"mailed"}, Scope: projection.ScopeJournal,
 			Key: func(e event.Event) (string, error) { return e.CampaignID, nil },
 			Fold: func(all *[]string, e event.Event) error {
 				m, err := event.Decode[mailed](e)
@@ -264,7 +266,7 @@ func TestAKeyThatFailedCatchesUpWithSealedFieldsOpen(t *testing.T) {
 				}
 				return err
 			},
-		}))
+		})
 	for n := 2; n < 6; n++ {
 		mail(t, pool, catalogue, "shop", n)
 	}
@@ -286,16 +288,16 @@ func TestAProcessAndAnInlineApplySealAndOpen(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
 	catalogue := mailCatalogue(t, "a")
-	process := projector.NewProcess(projector.Process[int]{
+	process := projection.Process[int]{
 		Name: "thanks", Version: 1, Types: []string{"mailed"},
 		Key:  func(e event.Event) (string, error) { return e.CampaignID, nil },
 		Fold: func(*int, event.Event) error { return nil },
-		React: func(_ *int, e event.Event) ([]projector.Do, error) {
+		React: func(_ *int, e event.Event) ([]projection.Do, error) {
 			m, err := event.Decode[mailed](e)
 			payload, _ := json.Marshal(m)
-			return []projector.Do{{Campaign: e.CampaignID, Events: []event.Event{{Type: "thanked", Payload: payload}}}}, err
+			return []projection.Do{{Campaign: e.CampaignID, Events: []event.Event{{Type: "thanked", Payload: payload}}}}, err
 		},
-	})
+	}
 	p := workerOf(t, pool, func(c *projector.Config) { c.Catalogue = catalogue }, process)
 	drain(t, p)
 	mail(t, pool, catalogue, "shop", 2)

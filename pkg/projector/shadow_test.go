@@ -12,21 +12,22 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/apply"
 	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
 // shadowed is a projection that fails on event 3 of campaigns whose name ends in 3, and otherwise
 // writes a row for each event.
-func shadowed() Projection {
-	h := NewHandlers(Spec{Name: "seen", Version: 1, Tables: `CREATE TABLE seen (campaign_id text, seq bigint,
-		PRIMARY KEY (campaign_id, seq))`})
-	On(h, "noted", func(_ context.Context, g *Group, e event.Event, _ struct{}) error {
+func shadowed() projection.Projection {
+	h := &projection.Handlers{Name: "seen", Version: 1, Tables: `CREATE TABLE seen (campaign_id text, seq bigint,
+		PRIMARY KEY (campaign_id, seq))`}
+	h.On = append(h.On, projection.Handle("noted", func(_ context.Context, g *projection.Group, e event.Event, _ struct{}) error {
 		if e.CampaignID[len(e.CampaignID)-1] == '3' && e.Seq == 3 {
 			g.Queue(`SELECT 1/0`)
 		}
 		g.Queue(`INSERT INTO seen VALUES ($1, $2)`, e.CampaignID, e.Seq)
 		return nil
-	})
+	}))
 	return h
 }
 
@@ -68,7 +69,7 @@ func noteIn(t *testing.T, pool *pgxpool.Pool, campaign string, n int) {
 func TestAShadowWorkerLeavesEverythingAsItWas(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
-	applying, err := New(Config{Pool: pool, Projections: []Projection{shadowed()}})
+	applying, err := New(Config{Pool: pool, Projections: []projection.Projection{shadowed()}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +93,7 @@ func TestAShadowWorkerLeavesEverythingAsItWas(t *testing.T) {
 	}
 	registry := prometheus.NewRegistry()
 	shadowing, err := New(Config{
-		Pool: pool, Projections: []Projection{shadowed()}, Mode: ModeShadowOnly,
+		Pool: pool, Projections: []projection.Projection{shadowed()}, Mode: projection.ModeShadowOnly,
 		Registerer: registry, GroupEvents: 3,
 	})
 	if err != nil {
@@ -152,7 +153,7 @@ func TestAShadowWorkerDoesNoHarmBesideAnApplyWorker(t *testing.T) {
 	pool := pgtest.New(t)
 	ctx, stop := context.WithCancel(t.Context())
 	shadowing, err := New(Config{
-		Pool: pool, Projections: []Projection{shadowed()}, Mode: ModeShadowOnly,
+		Pool: pool, Projections: []projection.Projection{shadowed()}, Mode: projection.ModeShadowOnly,
 		PollInterval: 1e6,
 	})
 	if err != nil {
@@ -160,7 +161,7 @@ func TestAShadowWorkerDoesNoHarmBesideAnApplyWorker(t *testing.T) {
 	}
 	done := make(chan error)
 	go func() { done <- shadowing.Run(ctx) }()
-	applying, err := New(Config{Pool: pool, Projections: []Projection{shadowed()}, Concurrency: 2})
+	applying, err := New(Config{Pool: pool, Projections: []projection.Projection{shadowed()}, Concurrency: 2})
 	if err != nil {
 		t.Fatal(err)
 	}

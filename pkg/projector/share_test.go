@@ -8,6 +8,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
@@ -64,7 +65,7 @@ func TestAWorkerChargesToTheShareWhatRebuildsCost(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
 	worker := func(version int) *Projector {
-		p, err := New(Config{Pool: pool, Projections: []Projection{onceEach(version)}})
+		p, err := New(Config{Pool: pool, Projections: []projection.Projection{onceEach(version)}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -120,7 +121,7 @@ func TestDrainLeavesNoRebuildUndoneForItsShare(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
 	worker := func(version int) *Projector {
-		p, err := New(Config{Pool: pool, ManualRebuilds: true, Projections: []Projection{onceEach(version)}})
+		p, err := New(Config{Pool: pool, ManualRebuilds: true, Projections: []projection.Projection{onceEach(version)}})
 		if err != nil {
 			t.Fatal(err)
 		}

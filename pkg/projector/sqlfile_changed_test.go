@@ -9,7 +9,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/status"
 	"github.com/tidemark-go/tidemark/pkg/event"
-	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/projector/sqlfile"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 	"github.com/tidemark-go/tidemark/test/support/tally"
@@ -23,7 +23,7 @@ CREATE TABLE sold (campaign_id text COLLATE "C" PRIMARY KEY, n bigint NOT NULL);
 -- on: sold
 %s`
 
-func soldBy(t *testing.T, version int, handler string) projector.Projection {
+func soldBy(t *testing.T, version int, handler string) projection.Projection {
 	t.Helper()
 	file, err := sqlfile.Load(fstest.MapFS{"sold.sql": {Data: fmt.Appendf(nil, soldFile, version, handler)}}, "sold.sql")
 	if err != nil {

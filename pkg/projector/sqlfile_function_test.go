@@ -14,6 +14,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/pkg/projector/sqlfile"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
@@ -113,7 +114,7 @@ func TestAnSQLFileRunsAsAFunctionOfTheDatabase(t *testing.T) {
 				t.Fatal(err)
 			}
 			p, err := projector.New(projector.Config{
-				Pool: pool, Projections: []projector.Projection{sums(t, addPayload)},
+				Pool: pool, Projections: []projection.Projection{sums(t, addPayload)},
 				Catalogue: catalogue,
 			})
 			if err != nil {
@@ -140,7 +141,7 @@ func TestAnSQLFileRunsAsAFunctionOfTheDatabase(t *testing.T) {
 			t.Fatal(err)
 		}
 		p, err := projector.New(projector.Config{
-			Pool: pool, Projections: []projector.Projection{sums(t, addPayload)},
+			Pool: pool, Projections: []projection.Projection{sums(t, addPayload)},
 			Catalogue: catalogue,
 		})
 		if err != nil {
@@ -160,7 +161,7 @@ func TestAnSQLFileRunsAsAFunctionOfTheDatabase(t *testing.T) {
 		t.Parallel()
 		pool := pgtest.New(t)
 		p, err := projector.New(projector.Config{
-			Pool: pool, Projections: []projector.Projection{sums(t, addPayload)},
+			Pool: pool, Projections: []projection.Projection{sums(t, addPayload)},
 			NoFunctions: true,
 		})
 		if err != nil {
@@ -233,13 +234,13 @@ func TestAnSQLFileDoesTheSameAsAFunction(t *testing.T) {
 		for way := range p {
 			name := fmt.Sprintf("way%d_%d", way, turn)
 			exec(t, pool, `INSERT INTO tidemark.consumer_groups (name, state) VALUES ('`+name+`', 'ready')`)
-			projection, err := sqlfile.Load(fstest.MapFS{"a.sql": {Data: []byte("-- projection: " + name + "\n-- version: 1\n" +
+			code, err := sqlfile.Load(fstest.MapFS{"a.sql": {Data: []byte("-- projection: " + name + "\n-- version: 1\n" +
 				file)}}, "a.sql")
 			if err != nil {
 				rt.Fatal(err)
 			}
 			p[way], err = projector.New(projector.Config{
-				Pool: pool, Projections: []projector.Projection{projection}, ConsumerGroup: name, Schema: name,
+				Pool: pool, Projections: []projection.Projection{code}, ConsumerGroup: name, Schema: name,
 				NoFunctions: way == 0, GroupEvents: 7, Concurrency: 2,
 			})
 			if err == nil {
@@ -314,12 +315,12 @@ func added(n string) event.Event {
 
 // countingIsolations returns a projector and a function that counts its failed groups.
 func countingIsolations(
-	t *testing.T, pool *pgxpool.Pool, projection projector.Projection,
+	t *testing.T, pool *pgxpool.Pool, code projection.Projection,
 ) (p *projector.Projector, isolated func() int) {
 	t.Helper()
 	var log lockedBuffer
 	p, err := projector.New(projector.Config{
-		Pool: pool, Projections: []projector.Projection{projection},
+		Pool: pool, Projections: []projection.Projection{code},
 		Logger: slog.New(slog.NewTextHandler(&log, nil)),
 	})
 	if err != nil {
@@ -347,15 +348,15 @@ func (b *lockedBuffer) String() string {
 }
 
 // sums is a projection in an SQL file that runs statements on events of type added.
-func sums(t *testing.T, statements string) projector.Projection {
+func sums(t *testing.T, statements string) projection.Projection {
 	t.Helper()
 	file := "-- projection: sums\n-- version: 1\nCREATE TABLE sums (campaign_id text PRIMARY KEY, n bigint);\n-- on: " +
 		"added\n" + statements
-	projection, err := sqlfile.Load(fstest.MapFS{"sums.sql": {Data: []byte(file)}}, "sums.sql")
+	code, err := sqlfile.Load(fstest.MapFS{"sums.sql": {Data: []byte(file)}}, "sums.sql")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return projection
+	return code
 }
 
 // function returns the name of the one function that the projection was compiled to.

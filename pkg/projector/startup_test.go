@@ -10,14 +10,15 @@ import (
 
 	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
-func handling(name, tables string, types ...string) *projector.Handlers {
-	h := projector.NewHandlers(projector.Spec{Name: name, Version: 1, Tables: tables, Types: []string{"moved"}})
+func handling(name, tables string, types ...string) *projection.Handlers {
+	h := &projection.Handlers{Name: name, Version: 1, Tables: tables, Types: []string{"moved"}}
 	for _, t := range types {
-		projector.On(h, event.Type[moved](t), func(context.Context, *projector.Group, event.Event, moved) error { return nil })
+		h.On = append(h.On, projection.Handle(event.Type[moved](t), func(context.Context, *projection.Group, event.Event, moved) error { return nil }))
 	}
 	return h
 }
@@ -38,7 +39,7 @@ func TestCheckReportsAllFaultsTogether(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := projector.New(projector.Config{Pool: pool, Catalogue: catalogue, Projections: []projector.Projection{
+	p, err := projector.New(projector.Config{Pool: pool, Catalogue: catalogue, Projections: []projection.Projection{
 		ledger(), counters(), handling("eager", `CREATE TABLE one (a int)`, "seen", "folded", "before"),
 		handling("second", `CREATE TABLE one (b int);
 			CREATE TABLE ledger (c int)`, "moved"),

@@ -3,7 +3,7 @@ package projector_test
 import (
 	"testing"
 
-	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
@@ -12,14 +12,14 @@ import (
 func TestAProjectionOwnsNoTableThatAnotherProgramCreatesMeanwhile(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
-	mine := projector.NewHandlers(projector.Spec{Name: "mine", Version: 1, Tables: `
+	mine := &projection.Handlers{Name: "mine", Version: 1, Tables: `
 		CREATE TABLE mine (campaign_id text PRIMARY KEY);
 		DO $$ BEGIN
 			FOR i IN 1..1000 LOOP
 				EXIT WHEN current_schema() <> 'tidemark_views' OR to_regclass('tidemark_views.other') IS NOT NULL;
 				PERFORM pg_sleep(0.01);
 			END LOOP;
-		END $$`})
+		END $$`}
 	registered := make(chan error, 1)
 	p := workerOf(t, pool, nil, mine)
 	go func() { registered <- p.Register(t.Context()) }()

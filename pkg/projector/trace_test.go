@@ -15,31 +15,32 @@ import (
 
 	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
 func TestAGroupIsASpanThatLinksToTheTracesThatAppendedItsEvents(t *testing.T) {
 	t.Parallel()
-	picky := func(*testing.T) projector.Projection {
-		h := projector.NewHandlers(projector.Spec{Name: "picky", Version: 1, Tables: `CREATE TABLE picky (campaign_id text
-			PRIMARY KEY)`})
-		projector.On(h, "moved", func(context.Context, *projector.Group, event.Event, moved) error {
-			return projector.Permanent(errPassing)
-		})
+	picky := func(*testing.T) projection.Projection {
+		h := &projection.Handlers{Name: "picky", Version: 1, Tables: `CREATE TABLE picky (campaign_id text
+			PRIMARY KEY)`}
+		h.On = append(h.On, projection.Handle("moved", func(context.Context, *projection.Group, event.Event, moved) error {
+			return projection.Permanent(errPassing)
+		}))
 		return h
 	}
 	for _, c := range []struct {
 		name       string
-		projection func(*testing.T) projector.Projection
+		projection func(*testing.T) projection.Projection
 		event      event.Event
 		failed     bool
 	}{
 		{
-			name: "where a program applies them", projection: func(*testing.T) projector.Projection { return counters() },
+			name: "where a program applies them", projection: func(*testing.T) projection.Projection { return counters() },
 			event: moves(1)[0],
 		},
-		{name: "and where the database does", projection: func(t *testing.T) projector.Projection {
+		{name: "and where the database does", projection: func(t *testing.T) projection.Projection {
 			return sums(t, addPayload)
 		}, event: added("1")},
 		{name: "and says that an event has failed", projection: picky, event: moves(1)[0], failed: true},
@@ -49,7 +50,7 @@ func TestAGroupIsASpanThatLinksToTheTracesThatAppendedItsEvents(t *testing.T) {
 			pool, spans := pgtest.New(t), tracetest.NewInMemoryExporter()
 			provider := sdktrace.NewTracerProvider(sdktrace.WithSyncer(spans))
 			p, err := projector.New(projector.Config{
-				Pool: pool, Projections: []projector.Projection{c.projection(t)},
+				Pool: pool, Projections: []projection.Projection{c.projection(t)},
 				TracerProvider: provider,
 			})
 			if err != nil {
@@ -94,10 +95,10 @@ func TestAnInlineApplyIsASpanWithinTheOneThatAppends(t *testing.T) {
 		by   int
 		want codes.Code
 	}{
-		"applied": {projector.Config{Projections: []projector.Projection{counters()}}, 1, codes.Unset},
-		"refused": {projector.Config{Projections: []projector.Projection{squeamish(&refuse)}}, -1, codes.Error},
+		"applied": {projector.Config{Projections: []projection.Projection{counters()}}, 1, codes.Unset},
+		"refused": {projector.Config{Projections: []projection.Projection{squeamish(&refuse)}}, -1, codes.Error},
 		"left_to_the_workers": {projector.Config{
-			Projections:      []projector.Projection{squeamish(&refuse)},
+			Projections:      []projection.Projection{squeamish(&refuse)},
 			InlineBestEffort: true,
 		}, -1, codes.Error},
 	} {

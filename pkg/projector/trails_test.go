@@ -13,6 +13,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/pkg/event"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/pkg/projector/sqlfile"
 )
@@ -22,16 +23,16 @@ func trailNames() []string { return []string{"trail_document", "trail_file", "tr
 
 // trails returns projections that keep each applied event, multiplied by their version. Applying an
 // event twice changes nothing. A broken one fails on a move by 13.
-func trails(t *testing.T, version int, broken bool) []projector.Projection {
+func trails(t *testing.T, version int, broken bool) []projection.Projection {
 	t.Helper()
-	dead := projector.Policy{Action: projector.ActionDead}
+	dead := projection.Policy{Action: projection.ActionDead}
 	refuses := func(m moved) error {
 		if broken && m.By == 13 {
 			return errors.New("unlucky")
 		}
 		return nil
 	}
-	document := projector.NewDocument(projector.Document[map[string]int]{
+	document := projection.Document[map[string]int]{
 		Name: "trail_document", Version: version, Types: []string{"moved"}, OnFailure: dead,
 		Key: func(e event.Event) (string, error) { return fmt.Sprint(e.Seq), nil },
 		Fold: func(d *map[string]int, e event.Event) error {
@@ -39,16 +40,16 @@ func trails(t *testing.T, version int, broken bool) []projector.Projection {
 			*d = map[string]int{"by": version * m.By}
 			return errors.Join(err, refuses(m))
 		},
-	})
-	handlers := projector.NewHandlers(projector.Spec{
+	}
+	handlers := &projection.Handlers{
 		Name: "trail_handlers", Version: version, OnFailure: dead, Tables: `CREATE TABLE trail_handlers (campaign_id text,
 			seq bigint, by bigint, PRIMARY KEY (campaign_id, seq))`,
-	})
-	projector.On(handlers, "moved", func(_ context.Context, g *projector.Group, e event.Event, m moved) error {
+	}
+	handlers.On = append(handlers.On, projection.Handle("moved", func(_ context.Context, g *projection.Group, e event.Event, m moved) error {
 		g.Queue(`INSERT INTO trail_handlers VALUES ($1, $2, $3)
 			ON CONFLICT (campaign_id, seq) DO NOTHING`, e.CampaignID, e.Seq, version*m.By)
 		return refuses(m)
-	})
+	}))
 	unlucky := 0
 	if broken {
 		unlucky = 13
@@ -65,7 +66,7 @@ ON CONFLICT (campaign_id, seq) DO NOTHING;
 	if err != nil {
 		t.Fatal(err)
 	}
-	return []projector.Projection{document, file, handlers}
+	return []projection.Projection{document, file, handlers}
 }
 
 // expectTrails checks the events of campaign a in a set of the trails' tables.

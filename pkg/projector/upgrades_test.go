@@ -11,7 +11,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/tidemark-go/tidemark/internal/projector/replay"
+	"github.com/tidemark-go/tidemark/pkg/lookback"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -85,7 +86,7 @@ type replica struct{ stop, gone func() }
 // start starts a replica with these versions.
 func (f *fleet) start(t *testing.T, versions ...int) *replica {
 	t.Helper()
-	var all []projector.Projection
+	var all []projection.Projection
 	for _, v := range versions {
 		all = append(all, kindsOf(t, "k", v)...)
 	}
@@ -165,9 +166,9 @@ func (f *fleet) verify(t *testing.T, version int) {
 	t.Helper()
 	p := workerOf(t, f.pool, func(c *projector.Config) { c.Concurrency = 1 }, kindsOf(t, "k", version)...)
 	for _, name := range []string{"document_k", "handlers_k", "file_k"} {
-		report, err := p.Verify(t.Context(), projector.VerifyRequest{
+		report, err := p.Verify(t.Context(), lookback.VerifyRequest{
 			Projection: name, All: true,
-			OnDifference: func(d replay.Difference) {
+			OnDifference: func(d lookback.Difference) {
 				t.Errorf("version %d: %s row of %s in %s, %s: want %s, got %s (%v)", version, d.Kind, d.CampaignID, d.Table, d.Key,
 					d.Want, d.Got, d.Err)
 			},

@@ -15,15 +15,17 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/lookback"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
 // verified runs Verify and returns the differences as "kind table campaign columns".
-func verified(t *testing.T, p *projector.Projector, r projector.VerifyRequest) (projector.VerifyReport, []string) {
+func verified(t *testing.T, p *projector.Projector, r lookback.VerifyRequest) (lookback.VerifyReport, []string) {
 	t.Helper()
 	var found []string
-	r.OnDifference = func(d replay.Difference) {
+	r.OnDifference = func(d lookback.Difference) {
 		found = append(found, strings.TrimSpace(fmt.Sprint(d.Kind, " ", d.Table, " ", d.CampaignID, " ",
 			strings.Join(d.Columns, ","))))
 	}
@@ -48,7 +50,7 @@ func TestVerifyFindsWhatWasChanged(t *testing.T) {
 	drain(t, p)
 	appendMoves(t, pool, "c03", 1, 2) // not applied yet, so not a difference
 	for _, name := range []string{"document_x", "handlers_x", "file_x"} {
-		report, found := verified(t, p, projector.VerifyRequest{Projection: name, All: true})
+		report, found := verified(t, p, lookback.VerifyRequest{Projection: name, All: true})
 		if len(found) > 0 || report.Campaigns != 20 || report.Total != 20 || report.Events != 200 ||
 			report.Differences() != 0 || report.Tables[0].Rows < 20 {
 			t.Errorf("%s: %+v, %q", name, report, found)
@@ -73,7 +75,7 @@ func TestVerifyFindsWhatWasChanged(t *testing.T) {
 	}
 	for _, tt := range tests {
 		exec(t, pool, tt.change)
-		report, found := verified(t, p, projector.VerifyRequest{Projection: tt.projection, All: true})
+		report, found := verified(t, p, lookback.VerifyRequest{Projection: tt.projection, All: true})
 		for _, want := range tt.want {
 			if !slices.Contains(found, want) {
 				t.Errorf("%s: found %q, want %q among them", tt.name, found, tt.want)
@@ -84,22 +86,22 @@ func TestVerifyFindsWhatWasChanged(t *testing.T) {
 		}
 	}
 	// A sample finds only differences in its own campaigns and columns.
-	if _, found := verified(t, p, projector.VerifyRequest{
+	if _, found := verified(t, p, lookback.VerifyRequest{
 		Projection: "handlers_x",
 		Campaigns:  []string{"c01", "c09"},
 	}); !slices.Equal(found, []string{"different a_child_x c09 seq"}) {
 		t.Errorf("of two campaigns: %q", found)
 	}
-	if report, found := verified(t, p, projector.VerifyRequest{
+	if report, found := verified(t, p, lookback.VerifyRequest{
 		Projection: "handlers_x",
 		Sample:     100,
 	}); report.Campaigns != 20 || len(found) != 4 || report.Differing != 4 {
 		t.Errorf("of a sample of all: %+v, %q", report, found)
 	}
-	if report, _ := verified(t, p, projector.VerifyRequest{Projection: "handlers_x", Sample: 6}); report.Campaigns != 6 {
+	if report, _ := verified(t, p, lookback.VerifyRequest{Projection: "handlers_x", Sample: 6}); report.Campaigns != 6 {
 		t.Errorf("of a sample of 6: %+v", report)
 	}
-	if _, found := verified(t, p, projector.VerifyRequest{
+	if _, found := verified(t, p, lookback.VerifyRequest{
 		Projection: "handlers_x", Campaigns: []string{"c09"},
 		Ignore: []string{"a_child_x.seq"},
 	}); len(found) > 0 {
@@ -112,14 +114,14 @@ func TestVerifyFindsWhatWasChanged(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if report, found := verified(t, p, projector.VerifyRequest{
+	if report, found := verified(t, p, lookback.VerifyRequest{
 		Projection: "handlers_x",
 		All:        true,
 	}); report.Skipped != 4 || report.Campaigns != 16 || len(found) > 0 {
 		t.Errorf("campaigns on their way are no differences: %+v, %q", report, found)
 	}
 	drain(t, p)
-	if report, found := verified(t, p, projector.VerifyRequest{
+	if report, found := verified(t, p, lookback.VerifyRequest{
 		Projection: "handlers_x",
 		All:        true,
 	}); report.Campaigns != 20 || len(found) > 0 {
@@ -156,7 +158,7 @@ func TestVerifyWhileLiveWorkGoesOnFindsNothing(t *testing.T) {
 	for round := 0; round < 4 || events < 100; round++ {
 		events = 0
 		for _, name := range []string{"document_x", "handlers_x", "file_x"} {
-			report, found := verified(t, p, projector.VerifyRequest{Projection: name, All: true, Concurrency: 1})
+			report, found := verified(t, p, lookback.VerifyRequest{Projection: name, All: true, Concurrency: 1})
 			if len(found) > 0 || report.Failed > 0 {
 				t.Fatalf("%s: %+v, %q", name, report, found)
 			}
@@ -176,19 +178,19 @@ func TestVerifyWhileLiveWorkGoesOnFindsNothing(t *testing.T) {
 }
 
 // fragile fails on the events for which refuse returns true.
-func fragile(refuse func(event.Event) bool) projector.Projection {
-	h := projector.NewHandlers(projector.Spec{
+func fragile(refuse func(event.Event) bool) projection.Projection {
+	h := &projection.Handlers{
 		Name: "fragile", Version: 1, Tables: `CREATE TABLE fragile (campaign_id text, seq bigint,
 			PRIMARY KEY (campaign_id, seq))`,
-		OnFailure: projector.Policy{Action: projector.ActionDead},
-	})
-	projector.On(h, "moved", func(_ context.Context, g *projector.Group, e event.Event, _ moved) error {
+		OnFailure: projection.Policy{Action: projection.ActionDead},
+	}
+	h.On = append(h.On, projection.Handle("moved", func(_ context.Context, g *projection.Group, e event.Event, _ moved) error {
 		if refuse(e) {
 			return errors.New("no")
 		}
 		g.Queue(`INSERT INTO fragile VALUES ($1, $2)`, e.CampaignID, e.Seq)
 		return nil
-	})
+	}))
 	return h
 }
 
@@ -201,7 +203,7 @@ func TestVerifyKnowsWhereAPairStands(t *testing.T) {
 	appendMoves(t, pool, "a", 1, 2, 3, 4)
 	appendMoves(t, pool, "b", 1, 2, 3, 4)
 	drain(t, broken)
-	all := projector.VerifyRequest{Projection: "fragile", All: true}
+	all := lookback.VerifyRequest{Projection: "fragile", All: true}
 	// The campaign stopped before event 3. The rows of events 1 and 2 are correct with either code.
 	for _, p := range []*projector.Projector{broken, mended} {
 		if report, found := verified(t, p, all); len(found) > 0 || report.Campaigns != 2 || report.Events != 6 {
@@ -235,10 +237,10 @@ func TestVerifyLeavesLiveWorkAsItWas(t *testing.T) {
 	t.Run("types_of_its_own_stay_apart", func(t *testing.T) {
 		t.Parallel()
 		pool := pgtest.New(t)
-		h := projector.NewHandlers(projector.Spec{Name: "moods", Version: 1, Tables: `
+		h := &projection.Handlers{Name: "moods", Version: 1, Tables: `
 			CREATE TYPE mood AS ENUM ('low', 'high');
-			CREATE UNLOGGED TABLE moods (id bigserial PRIMARY KEY, campaign_id text, mood mood NOT NULL, moods mood[])`})
-		projector.On(h, "moved", func(ctx context.Context, g *projector.Group, e event.Event, m moved) error {
+			CREATE UNLOGGED TABLE moods (id bigserial PRIMARY KEY, campaign_id text, mood mood NOT NULL, moods mood[])`}
+		h.On = append(h.On, projection.Handle("moved", func(ctx context.Context, g *projection.Group, e event.Event, m moved) error {
 			tx, err := g.Tx(ctx)
 			if err != nil {
 				return err
@@ -247,8 +249,8 @@ func TestVerifyLeavesLiveWorkAsItWas(t *testing.T) {
 			var back string
 			return tx.QueryRow(ctx, `INSERT INTO moods (campaign_id, mood) VALUES ($1, $2)
 				RETURNING mood`, e.CampaignID, mood).Scan(&back)
-		})
-		p, err := projector.New(projector.Config{Pool: pool, Projections: []projector.Projection{h}, Concurrency: 1})
+		}))
+		p, err := projector.New(projector.Config{Pool: pool, Projections: []projection.Projection{h}, Concurrency: 1})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -256,14 +258,14 @@ func TestVerifyLeavesLiveWorkAsItWas(t *testing.T) {
 			appendMoves(t, pool, "a", 1, 2, 3, i)
 			drain(t, p)
 			for range 2 {
-				if report, found := verified(t, p, projector.VerifyRequest{Projection: "moods", All: true}); len(found) > 0 ||
+				if report, found := verified(t, p, lookback.VerifyRequest{Projection: "moods", All: true}); len(found) > 0 ||
 					report.Tables[0].Rows != int64(4*i+4) {
 					t.Fatalf("%+v, %q", report, found)
 				}
 			}
 		}
 		exec(t, pool, `UPDATE moods SET mood = 'low' WHERE id = (SELECT max(id) FROM moods WHERE mood = 'high')`)
-		if report, _ := verified(t, p, projector.VerifyRequest{
+		if report, _ := verified(t, p, lookback.VerifyRequest{
 			Projection: "moods",
 			All:        true,
 		}); report.Tables[0].Missing != 1 || report.Tables[0].Extra != 1 {
@@ -273,16 +275,16 @@ func TestVerifyLeavesLiveWorkAsItWas(t *testing.T) {
 	t.Run("a_table_named_with_its_schema_is_not_written", func(t *testing.T) {
 		t.Parallel()
 		pool := pgtest.New(t)
-		h := projector.NewHandlers(projector.Spec{Name: "stubborn", Version: 1, Tables: `CREATE TABLE stubborn
-			(campaign_id text, seq bigint)`})
-		projector.On(h, "moved", func(_ context.Context, g *projector.Group, e event.Event, _ moved) error {
+		h := &projection.Handlers{Name: "stubborn", Version: 1, Tables: `CREATE TABLE stubborn
+			(campaign_id text, seq bigint)`}
+		h.On = append(h.On, projection.Handle("moved", func(_ context.Context, g *projection.Group, e event.Event, _ moved) error {
 			g.Queue(`INSERT INTO tidemark_views.stubborn VALUES ($1, $2)`, e.CampaignID, e.Seq)
 			return nil
-		})
+		}))
 		p := newProjector(t, pool, h)
 		appendMoves(t, pool, "a", 1, 2, 3)
 		drain(t, p)
-		_, err := p.Verify(ctx, projector.VerifyRequest{Projection: "stubborn", All: true})
+		_, err := p.Verify(ctx, lookback.VerifyRequest{Projection: "stubborn", All: true})
 		if !errors.Is(err, replay.ErrTouched) || !strings.Contains(err.Error(), "tidemark_views.stubborn") {
 			t.Errorf("Verify = %v", err)
 		}
@@ -293,18 +295,18 @@ func TestVerifyLeavesLiveWorkAsItWas(t *testing.T) {
 	t.Run("rows_of_no_campaign_cannot_be_verified", func(t *testing.T) {
 		t.Parallel()
 		pool := pgtest.New(t)
-		h := projector.NewHandlers(projector.Spec{Name: "total", Version: 1, Tables: `CREATE TABLE total (n bigint, campaign_id boolean)`})
-		projector.On(h, "moved", func(_ context.Context, g *projector.Group, _ event.Event, _ moved) error {
+		h := &projection.Handlers{Name: "total", Version: 1, Tables: `CREATE TABLE total (n bigint, campaign_id boolean)`}
+		h.On = append(h.On, projection.Handle("moved", func(_ context.Context, g *projection.Group, _ event.Event, _ moved) error {
 			g.Queue(`INSERT INTO total VALUES (1)`)
 			return nil
-		})
+		}))
 		p := newProjector(t, pool, h)
 		drain(t, p)
-		if _, err := p.Verify(ctx, projector.VerifyRequest{Projection: "total", All: true}); !errors.Is(err,
+		if _, err := p.Verify(ctx, lookback.VerifyRequest{Projection: "total", All: true}); !errors.Is(err,
 			replay.ErrNotVerifiable) {
 			t.Errorf("Verify = %v", err)
 		}
-		for _, r := range []projector.VerifyRequest{
+		for _, r := range []lookback.VerifyRequest{
 			{Projection: "total"},
 			{Projection: "nobody", All: true},
 			{Projection: "total", All: true, Sample: 1},
@@ -327,7 +329,7 @@ func TestVerifyWritesTheRowsOfALongCampaignAnew(t *testing.T) {
 		jsonb_build_object('by', n % 5))) FROM generate_series(1, 500) n)) FROM generate_series(1, $1::int / 500)`, events)
 	drain(t, p)
 	for _, name := range []string{"document_x", "handlers_x", "file_x"} {
-		report, found := verified(t, p, projector.VerifyRequest{Projection: name, Campaigns: []string{"long"}})
+		report, found := verified(t, p, lookback.VerifyRequest{Projection: name, Campaigns: []string{"long"}})
 		if len(found) > 0 || report.Events != events {
 			t.Errorf("%s: %+v, %q", name, report, found)
 		}

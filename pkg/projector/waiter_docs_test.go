@@ -12,7 +12,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
-	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/pkg/waiter"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
@@ -27,11 +27,11 @@ func heal(ctx context.Context, pool *pgxpool.Pool, campaign string, e event.Even
 	return token, err // wait only after the commit
 }
 
-func healed(ctx context.Context, w *projector.Waiter, token string) error {
+func healed(ctx context.Context, w *waiter.Waiter, token string) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	err := w.Wait(ctx, token, "counters", "ledger")
-	var refused *projector.NotAppliedError
+	var refused *waiter.NotAppliedError
 	switch {
 	case errors.As(err, &refused):
 		return fmt.Errorf("the page will not show it soon: %w", refused)
@@ -54,7 +54,7 @@ func TestWaitingAsInTheDocs(t *testing.T) {
 	if err := healed(t.Context(), w, token); err != nil {
 		t.Error(err)
 	}
-	refused(t, w, token, "scores", projector.NotAppliedError{
-		Projection: "scores", CampaignID: "oak", Seq: 1, Status: projector.WaitUnregistered,
+	refused(t, w, token, "scores", waiter.NotAppliedError{
+		Projection: "scores", CampaignID: "oak", Seq: 1, Status: waiter.Unregistered,
 	})
 }

@@ -19,12 +19,14 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/pause"
 	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/pkg/waiter"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
 // waiterOn runs a waiter until the test ends. Its connection has a name of its own.
-func waiterOn(t *testing.T, pool *pgxpool.Pool) *projector.Waiter {
+func waiterOn(t *testing.T, pool *pgxpool.Pool) *waiter.Waiter {
 	t.Helper()
 	config := pool.Config()
 	config.ConnConfig.RuntimeParams["application_name"] = "waits"
@@ -33,7 +35,7 @@ func waiterOn(t *testing.T, pool *pgxpool.Pool) *projector.Waiter {
 		t.Fatal(err)
 	}
 	t.Cleanup(own.Close)
-	w := projector.NewWaiter(own, nil)
+	w := waiter.New(own, nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- w.Run(ctx) }()
@@ -79,14 +81,14 @@ func registered(t *testing.T, p *projector.Projector) *projector.Projector {
 	return p
 }
 
-func waitsOn(t *testing.T, w *projector.Waiter, token string, projections ...string) {
+func waitsOn(t *testing.T, w *waiter.Waiter, token string, projections ...string) {
 	t.Helper()
 	if err := w.Wait(soon(t), token, projections...); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("Wait for %s = %v, want it to go on", token, err)
 	}
 }
 
-func waited(t *testing.T, w *projector.Waiter, token string, projections ...string) {
+func waited(t *testing.T, w *waiter.Waiter, token string, projections ...string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -96,12 +98,12 @@ func waited(t *testing.T, w *projector.Waiter, token string, projections ...stri
 }
 
 // refused expects that a wait ends at once because of a status.
-func refused(t *testing.T, w *projector.Waiter, token, projection string, want projector.NotAppliedError) {
+func refused(t *testing.T, w *waiter.Waiter, token, projection string, want waiter.NotAppliedError) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	err := w.Wait(ctx, token, projection)
-	var got *projector.NotAppliedError
+	var got *waiter.NotAppliedError
 	if !errors.As(err, &got) {
 		t.Fatalf("Wait for %s = %v, want %s", token, err, want.Status)
 	}
@@ -168,9 +170,9 @@ func TestAWaitForAFailedCampaignIsAnsweredAtOnce(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
 	w := waiterOn(t, pool)
-	list := newPicky(nil).failWith(func(_ *projector.Group, e event.Event, _ moved) error {
+	list := newPicky(nil).failWith(func(_ *projection.Group, e event.Event, _ moved) error {
 		if e.CampaignID == "dead" && e.Seq == 2 {
-			return projector.Permanent(errors.New("no such place"))
+			return projection.Permanent(errors.New("no such place"))
 		}
 		if e.CampaignID == "failed" {
 			return errors.New("not now")
@@ -181,16 +183,16 @@ func TestAWaitForAFailedCampaignIsAnsweredAtOnce(t *testing.T) {
 	first, second := appendToken(t, pool, "dead"), appendToken(t, pool, "dead")
 	third := appendToken(t, pool, "dead")
 	// The wait begins before the failure or after it.
-	refused(t, w, third, "picky", projector.NotAppliedError{
-		Projection: "picky", CampaignID: "dead", Seq: 3, Status: projector.WaitDead, At: 2, Message: "no such place",
+	refused(t, w, third, "picky", waiter.NotAppliedError{
+		Projection: "picky", CampaignID: "dead", Seq: 3, Status: waiter.Dead, At: 2, Message: "no such place",
 	})
-	refused(t, w, second, "picky", projector.NotAppliedError{
-		Projection: "picky", CampaignID: "dead", Seq: 2, Status: projector.WaitDead, At: 2, Message: "no such place",
+	refused(t, w, second, "picky", waiter.NotAppliedError{
+		Projection: "picky", CampaignID: "dead", Seq: 2, Status: waiter.Dead, At: 2, Message: "no such place",
 	})
 	waited(t, w, first, "picky") // events before it are applied
 	waited(t, w, third, "counters")
-	refused(t, w, appendToken(t, pool, "failed"), "picky", projector.NotAppliedError{
-		Projection: "picky", CampaignID: "failed", Seq: 1, Status: projector.WaitFailed, At: 1, Message: "not now",
+	refused(t, w, appendToken(t, pool, "failed"), "picky", waiter.NotAppliedError{
+		Projection: "picky", CampaignID: "failed", Seq: 1, Status: waiter.Failed, At: 1, Message: "not now",
 	})
 	list.heal()
 	err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
@@ -201,7 +203,7 @@ func TestAWaitForAFailedCampaignIsAnsweredAtOnce(t *testing.T) {
 	}
 	for {
 		err := w.Wait(t.Context(), third, "picky")
-		var still *projector.NotAppliedError
+		var still *waiter.NotAppliedError
 		if err == nil {
 			return
 		} else if !errors.As(err, &still) {
@@ -214,14 +216,14 @@ func TestOneProjectionThatFailsEndsAWaitForSeveral(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
 	w := waiterOn(t, pool)
-	list := newPicky(nil).failWith(func(*projector.Group, event.Event, moved) error {
-		return projector.Permanent(errors.New("no such place"))
+	list := newPicky(nil).failWith(func(*projection.Group, event.Event, moved) error {
+		return projection.Permanent(errors.New("no such place"))
 	})
 	drain(t, workerOf(t, pool, nil, list, counters()))
 	token := appendToken(t, pool, "oak")
 	drain(t, workerOf(t, pool, nil, list, counters()))
 	err := w.Wait(t.Context(), token, "counters", "picky")
-	var got *projector.NotAppliedError
+	var got *waiter.NotAppliedError
 	if !errors.As(err, &got) || got.Projection != "picky" {
 		t.Errorf("Wait = %v", err)
 	}
@@ -243,8 +245,8 @@ func TestAWaitForWhatIsPausedOrUnknownIsAnsweredAtOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		token := appendToken(t, pool, "oak")
-		refused(t, w, token, "counters", projector.NotAppliedError{
-			Projection: "counters", CampaignID: "oak", Seq: token1(t, token).Seq, Status: projector.WaitPaused,
+		refused(t, w, token, "counters", waiter.NotAppliedError{
+			Projection: "counters", CampaignID: "oak", Seq: token1(t, token).Seq, Status: waiter.Paused,
 			Message: "the " + name + " is paused by ada",
 		})
 		waited(t, w, applied, "counters") // its events from before the pause are there
@@ -258,8 +260,8 @@ func TestAWaitForWhatIsPausedOrUnknownIsAnsweredAtOnce(t *testing.T) {
 		drain(t, p)
 		waited(t, w, token, "counters", "log")
 	}
-	refused(t, w, applied, "countrs", projector.NotAppliedError{
-		Projection: "countrs", CampaignID: "oak", Seq: 1, Status: projector.WaitUnregistered,
+	refused(t, w, applied, "countrs", waiter.NotAppliedError{
+		Projection: "countrs", CampaignID: "oak", Seq: 1, Status: waiter.Unregistered,
 	})
 }
 
@@ -294,8 +296,8 @@ func TestAWaitForAnAppendThatWasRolledBackIsNotEndedByAnotherEvent(t *testing.T)
 	waitsOn(t, w, token, "counters") // nothing tells yet that it never happens
 	appendToken(t, pool, "oak")
 	drain(t, p)
-	refused(t, w, token, "counters", projector.NotAppliedError{
-		Projection: "counters", CampaignID: "oak", Seq: 1, Status: projector.WaitReplaced,
+	refused(t, w, token, "counters", waiter.NotAppliedError{
+		Projection: "counters", CampaignID: "oak", Seq: 1, Status: waiter.Replaced,
 	})
 }
 
@@ -409,7 +411,7 @@ func TestAWaitEndsWithItsContextItsWaiterOrAWrongToken(t *testing.T) {
 	pool := pgtest.New(t)
 	drain(t, workerOf(t, pool, nil, counters()))
 	token := appendToken(t, pool, "oak")
-	w := projector.NewWaiter(pool, nil)
+	w := waiter.New(pool, nil)
 	running, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- w.Run(running) }()
@@ -430,13 +432,13 @@ func TestAWaitEndsWithItsContextItsWaiterOrAWrongToken(t *testing.T) {
 	go func() { waits <- w.Wait(t.Context(), token, "counters") }()
 	waitsOn(t, w, token, "counters")
 	stop()
-	if err := <-waits; !errors.Is(err, projector.ErrWaiterStopped) {
+	if err := <-waits; !errors.Is(err, waiter.ErrStopped) {
 		t.Errorf("the waiter has stopped, and a wait returns %v", err)
 	}
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
-	if err := w.Wait(t.Context(), token, "counters"); !errors.Is(err, projector.ErrWaiterStopped) {
+	if err := w.Wait(t.Context(), token, "counters"); !errors.Is(err, waiter.ErrStopped) {
 		t.Errorf("the waiter has stopped, and a later wait returns %v", err)
 	}
 }
@@ -474,8 +476,8 @@ func TestAWaitForAProjectionAcrossCampaignsIsAboutItsPlace(t *testing.T) {
 	refusedToken, later := appendToken(t, pool, "oak", event(13)), appendToken(t, pool, "elm", event(3))
 	drain(t, p)
 	at := token1(t, refusedToken)
-	refused(t, w, refusedToken, "board", projector.NotAppliedError{
-		Projection: "board", CampaignID: "oak", Seq: 3, Status: projector.WaitFailed, At: at.Position, Message: "refused",
+	refused(t, w, refusedToken, "board", waiter.NotAppliedError{
+		Projection: "board", CampaignID: "oak", Seq: 3, Status: waiter.Failed, At: at.Position, Message: "refused",
 	})
 	waited(t, w, later, "board") // only the code knows that it has the same key
 }

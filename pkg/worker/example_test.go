@@ -3,7 +3,7 @@ package worker_test
 import (
 	"os"
 
-	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 	"github.com/tidemark-go/tidemark/pkg/sink/webhook"
 	"github.com/tidemark-go/tidemark/pkg/worker"
@@ -11,7 +11,7 @@ import (
 
 func ExampleMain() {
 	os.Exit(worker.Main(worker.Options{
-		Projections: []projector.Projection{sessions()},
+		Projections: []projection.Projection{sessions()},
 		Sinks:       []publisher.Kind{webhook.Kind()},
 	}))
 }

@@ -24,7 +24,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/app"
 	"github.com/tidemark-go/tidemark/pkg/archive"
 	"github.com/tidemark-go/tidemark/pkg/journal"
-	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
@@ -37,7 +37,7 @@ type Options struct {
 	Short string
 
 	// Projections are applied in addition to the SQL files of TIDEMARK_PROJECTIONS_DIR.
-	Projections []projector.Projection
+	Projections []projection.Projection
 
 	// Catalogue describes the events. Default: the file of TIDEMARK_CATALOGUE, if it is set.
 	Catalogue *journal.Catalogue

@@ -15,7 +15,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
-	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 	logsink "github.com/tidemark-go/tidemark/pkg/sink/log"
 	"github.com/tidemark-go/tidemark/pkg/worker"
@@ -50,16 +50,16 @@ func (l *lines) line(message string) (record map[string]any) {
 }
 
 // sessions returns a projection of the program's own.
-func sessions() projector.Projection {
+func sessions() projection.Projection {
 	type opened struct{ Name string }
-	handlers := projector.NewHandlers(projector.Spec{
+	handlers := &projection.Handlers{
 		Name: "sessions", Version: 1,
 		Tables: "CREATE TABLE sessions (campaign_id text PRIMARY KEY, name text NOT NULL)",
-	})
-	projector.On(handlers, "session_opened", func(_ context.Context, g *projector.Group, e event.Event, p opened) error {
+	}
+	handlers.On = append(handlers.On, projection.Handle("session_opened", func(_ context.Context, g *projection.Group, e event.Event, p opened) error {
 		g.Queue("INSERT INTO sessions VALUES ($1, $2)", e.CampaignID, p.Name)
 		return nil
-	})
+	}))
 	return handlers
 }
 
@@ -70,7 +70,7 @@ func TestAProgramOfOnesOwnHasAllThatTheStockWorkerHas(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	w := worker.New(worker.Options{
-		Projections: []projector.Projection{sessions()},
+		Projections: []projection.Projection{sessions()},
 		Sinks:       []publisher.Kind{logsink.Kind()},
 		Logger:      slog.New(slog.NewJSONHandler(log, nil)),
 		Settings: map[string]string{

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/projector/kind"
 	"github.com/tidemark-go/tidemark/pkg/event"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 	"github.com/tidemark-go/tidemark/test/support/tally"
@@ -20,7 +21,7 @@ import (
 func TestAClaimThatACrashForgotIsNotWorkedOnTwice(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
-	before, err := projector.New(projector.Config{Pool: pool, Projections: []projector.Projection{tally.Tallies("")}})
+	before, err := projector.New(projector.Config{Pool: pool, Projections: []projection.Projection{tally.Tallies("")}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +77,7 @@ func TestAnApplyThatTakesLongerThanALeaseLivesIsNotTakenOver(t *testing.T) {
 func leasedWhileApplied(t *testing.T, ttl time.Duration) (n int) {
 	t.Helper()
 	pool := pgtest.New(t)
-	slow := func(ctx context.Context, g *projector.Group, e event.Event) error {
+	slow := func(ctx context.Context, g *projection.Group, e event.Event) error {
 		if e.CampaignID != "slow" || e.Seq > 1 {
 			return nil
 		}
@@ -90,7 +91,7 @@ func leasedWhileApplied(t *testing.T, ttl time.Duration) (n int) {
 	for _, name := range []string{"one", "other"} {
 		defer tally.Run(t, projector.Config{
 			Pool:        tally.Pool(t, pool.Config().ConnString(), name, 6),
-			Projections: []projector.Projection{tally.Entries("", slow), tally.Tallies("")},
+			Projections: []projection.Projection{tally.Entries("", slow), tally.Tallies("")},
 			LeaseTTL:    ttl, ApplyTimeout: 5 * ttl, PollInterval: 100 * time.Millisecond,
 		})()
 	}

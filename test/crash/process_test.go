@@ -14,6 +14,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/kind"
 	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 	"github.com/tidemark-go/tidemark/test/support/tally"
@@ -28,8 +29,8 @@ type question struct {
 
 // questions is a process with two reactions and a timer: what is asked in a campaign of its own is
 // answered in one campaign for all, and then closed where it was asked. The timer never fires.
-func questions() projector.Projection {
-	return projector.NewProcess(projector.Process[[]string]{
+func questions() projection.Projection {
+	return projection.Process[[]string]{
 		Name: "questions", Version: 1, Types: []string{"asked", "answered", "closed", "late"},
 		Key: func(e event.Event) (string, error) {
 			q, err := event.Decode[question](e)
@@ -39,23 +40,23 @@ func questions() projector.Projection {
 			*seen = append(*seen, e.Type)
 			return nil
 		},
-		React: func(_ *[]string, e event.Event) ([]projector.Do, error) {
+		React: func(_ *[]string, e event.Event) ([]projection.Do, error) {
 			q, err := event.Decode[question](e)
 			then := func(eventType string) []event.Event {
 				return []event.Event{{Type: eventType, Payload: e.Payload}}
 			}
 			switch e.Type {
 			case "asked":
-				return []projector.Do{
+				return []projection.Do{
 					{Campaign: "answers", Events: then("answered")},
 					{Campaign: q.Campaign, Events: then("late"), At: e.RecordedAt.Add(time.Hour), Timer: "answer"},
 				}, err
 			case "answered":
-				return []projector.Do{{Campaign: q.Campaign, Events: then("closed")}}, err
+				return []projection.Do{{Campaign: q.Campaign, Events: then("closed")}}, err
 			}
-			return []projector.Do{{Timer: "answer", Cancel: true}}, err
+			return []projection.Do{{Timer: "answer", Cancel: true}}, err
 		},
-	})
+	}
 }
 
 // ask appends questions, one campaign and one transaction each.
@@ -77,7 +78,7 @@ func ask(t *testing.T, pool *pgxpool.Pool, first, last int) {
 func asked(t *testing.T) (*pgxpool.Pool, worker.Config) {
 	t.Helper()
 	pool := pgtest.New(t)
-	p, err := projector.New(projector.Config{Pool: pool, Projections: []projector.Projection{questions()}})
+	p, err := projector.New(projector.Config{Pool: pool, Projections: []projection.Projection{questions()}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/projector/kind"
 	"github.com/tidemark-go/tidemark/pkg/journal"
-	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/pkg/waiter"
 	"github.com/tidemark-go/tidemark/test/support/tally"
 	"github.com/tidemark-go/tidemark/test/support/worker"
 )
@@ -18,7 +18,7 @@ import (
 func TestAWaitOutlivesAWorkerThatIsKilled(t *testing.T) {
 	t.Parallel()
 	pool, url := prepared(t)
-	w := projector.NewWaiter(pool, nil)
+	w := waiter.New(pool, nil)
 	running, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- w.Run(running) }()

@@ -10,20 +10,21 @@ import (
 
 	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/tally"
 )
 
 // payments is a process that appends that money was sent for each request.
-func payments() projector.Projection {
-	return projector.NewProcess(projector.Process[int]{
+func payments() projection.Projection {
+	return projection.Process[int]{
 		Name: "payments", Version: 1, Types: []string{"requested"},
 		Key:  func(e event.Event) (string, error) { return e.CampaignID, nil },
 		Fold: func(n *int, _ event.Event) error { *n++; return nil },
-		React: func(_ *int, e event.Event) ([]projector.Do, error) {
-			return []projector.Do{{Campaign: "bank", Events: []event.Event{{Type: "sent", Payload: e.Payload}}}}, nil
+		React: func(_ *int, e event.Event) ([]projection.Do, error) {
+			return []projection.Do{{Campaign: "bank", Events: []event.Event{{Type: "sent", Payload: e.Payload}}}}, nil
 		},
-	})
+	}
 }
 
 // add appends n events to each of some campaigns, and a request named what in each.

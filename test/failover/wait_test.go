@@ -10,6 +10,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/pkg/waiter"
 	"github.com/tidemark-go/tidemark/test/support/tally"
 )
 
@@ -48,8 +49,8 @@ func TestAWaitForALostEventIsAnswered(t *testing.T) {
 			if err := p.Register(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			waiter := projector.NewWaiter(pool, nil)
-			go func() { _ = waiter.Run(t.Context()) }()
+			w := waiter.New(pool, nil)
+			go func() { _ = w.Run(t.Context()) }()
 			ended := map[string]chan error{"entries": result(), "boards": result()}
 			kept := token(t, pool, "kept")
 			tally.Exec(t, pool, `SELECT tidemark.keep_history()`) // as each worker does
@@ -57,7 +58,7 @@ func TestAWaitForALostEventIsAnswered(t *testing.T) {
 			answers(t, pool)
 			lost := token(t, pool, "lost")
 			for name, end := range ended {
-				go func() { end <- waiter.Wait(t.Context(), lost, name) }()
+				go func() { end <- w.Wait(t.Context(), lost, name) }()
 			}
 			tally.Eventually(t, "the waits are under way", tally.Holds(pool, `SELECT last_value > 0 FROM tidemark.awaited`))
 			l.lose(t)
@@ -66,15 +67,15 @@ func TestAWaitForALostEventIsAnswered(t *testing.T) {
 			tally.Run(t, cfg)
 			for name, end := range ended {
 				for which, err := range map[string]error{
-					"of before": <-end, "of after": waiter.Wait(t.Context(), lost, name),
+					"of before": <-end, "of after": w.Wait(t.Context(), lost, name),
 				} {
-					var replaced *projector.NotAppliedError
+					var replaced *waiter.NotAppliedError
 					if (err == nil) != l.kept || err != nil && (!errors.As(err, &replaced) ||
-						replaced.Status != projector.WaitReplaced) {
+						replaced.Status != waiter.Replaced) {
 						t.Errorf("the wait %s for %s ends with %v", which, name, err)
 					}
 				}
-				if err := waiter.Wait(t.Context(), kept, name); err != nil {
+				if err := w.Wait(t.Context(), kept, name); err != nil {
 					t.Errorf("a wait for what is kept: %v", err)
 				}
 			}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 	"github.com/tidemark-go/tidemark/test/support/tally"
@@ -33,7 +34,7 @@ func TestAConsumerGroupRegisteredWhileWritersAppendMissesNothing(t *testing.T) {
 		prefix := fmt.Sprintf("late%d_", i)
 		p, err := projector.New(projector.Config{
 			Pool: pool, ConsumerGroup: fmt.Sprintf("late%d", i),
-			Projections: []projector.Projection{tally.Entries(prefix, nil), tally.Tallies(prefix)},
+			Projections: []projection.Projection{tally.Entries(prefix, nil), tally.Tallies(prefix)},
 		})
 		if err != nil {
 			t.Fatal(err)

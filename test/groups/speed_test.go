@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/tidemark-go/tidemark/pkg/event"
-	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 	"github.com/tidemark-go/tidemark/test/support/tally"
 )
@@ -18,7 +18,7 @@ func TestConsumerGroupsOfDifferentSpeedsDoNotHoldEachOtherUp(t *testing.T) {
 	url := pool.Config().ConnString()
 	var blocked atomic.Bool
 	proceed := make(chan struct{})
-	block := func(ctx context.Context, _ *projector.Group, _ event.Event) error {
+	block := func(ctx context.Context, _ *projection.Group, _ event.Event) error {
 		blocked.Store(true)
 		select {
 		case <-proceed:

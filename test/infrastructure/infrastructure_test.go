@@ -20,6 +20,7 @@ import (
 	"github.com/tidemark-go/tidemark/migrations"
 	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/pkg/projector/sqlfile"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
@@ -269,8 +270,8 @@ INSERT INTO bodies VALUES (event.campaign_id, event.seq, event.payload->>'body')
 		t.Fatal(err)
 	}
 	w := newWorld(t, func(cfg *projector.Config) {
-		cfg.Projections = []projector.Projection{bodies, tally.Tallies("")}
-		cfg.OnFailure = projector.Policy{Attempts: 2, Base: time.Millisecond}
+		cfg.Projections = []projection.Projection{bodies, tally.Tallies("")}
+		cfg.OnFailure = projection.Policy{Attempts: 2, Base: time.Millisecond}
 	})
 	room := w.fill(t, tally.Value[string](t, w.pool, `SELECT reltoastrelid::regclass::text FROM pg_class
 		WHERE oid = 'bodies'::regclass`))

@@ -20,6 +20,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/lookback"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 	"github.com/tidemark-go/tidemark/test/support/memory"
@@ -146,7 +147,7 @@ func TestAStandbyNamesThePrimaryForLooksIntoThePast(t *testing.T) {
 	}
 	tally.Append(t, primary, "c", 1, 2)
 	tally.Eventually(t, "the standby shows the events", tally.Holds(pool, `SELECT count(*) = 2 FROM tidemark.journal`))
-	_, verify := of(pool).Verify(t.Context(), projector.VerifyRequest{Projection: "entries", All: true})
+	_, verify := of(pool).Verify(t.Context(), lookback.VerifyRequest{Projection: "entries", All: true})
 	_, asOf := of(pool).AsOf(t.Context(), "entries", "c", 1)
 	for what, err := range map[string]error{"verify": verify, "as-of": asOf} {
 		if err == nil || !strings.Contains(err.Error(), "connect to the primary") || strings.Contains(err.Error(), "privilege") {

@@ -14,7 +14,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
-	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 )
 
 const shopTypes = `types:
@@ -112,8 +112,8 @@ var errHeld = errors.New("not now")
 
 // projections are read models of each kind. While held, rebuilds and replays of campaigns of these
 // features, and persons of the parked ones who are to be forgotten, fail.
-func projections(held *atomic.Bool) []projector.Projection {
-	again := projector.Policy{Attempts: 1000, Base: 200 * time.Millisecond, Max: 200 * time.Millisecond}
+func projections(held *atomic.Bool) []projection.Projection {
+	again := projection.Policy{Attempts: 1000, Base: 200 * time.Millisecond, Max: 200 * time.Millisecond}
 	fold := func(doc *sums, e event.Event) error {
 		o, err := event.Decode[payload](e)
 		if o.Customer != "" {
@@ -122,24 +122,24 @@ func projections(held *atomic.Bool) []projector.Projection {
 		doc.Amount += o.Amount
 		return err
 	}
-	inserts := func(name string, scope projector.Scope) projector.Projection {
-		h := projector.NewHandlers(projector.Spec{
+	inserts := func(name string, scope projection.Scope) projection.Projection {
+		h := &projection.Handlers{
 			Name: name, Version: 1, Scope: scope, OnFailure: again,
 			Tables: fmt.Sprintf(`CREATE TABLE %s (campaign_id text, seq bigint, customer text, amount int,
 				PRIMARY KEY (campaign_id, seq))`, name),
-		})
-		projector.On(h, "ordered", func(_ context.Context, g *projector.Group, e event.Event, o payload) error {
+		}
+		h.On = append(h.On, projection.Handle("ordered", func(_ context.Context, g *projection.Group, e event.Event, o payload) error {
 			g.Queue(fmt.Sprintf(`INSERT INTO %s VALUES ($1, $2, $3, $4)`, name), e.CampaignID, e.Seq, o.Customer, o.Amount)
 			return nil
-		})
+		}))
 		return h
 	}
 	person := func(e event.Event) (string, error) {
 		o, err := event.Decode[payload](e)
 		return o.Customer, err
 	}
-	return []projector.Projection{
-		projector.NewDocument(projector.Document[sums]{
+	return []projection.Projection{
+		projection.Document[sums]{
 			Name: "shops", Version: 1, Types: []string{"ordered"}, OnFailure: again,
 			Fold: func(doc *sums, e event.Event) error {
 				if held.Load() && (of(e.CampaignID, rebuilding) || of(e.CampaignID, replaying)) {
@@ -147,9 +147,9 @@ func projections(held *atomic.Bool) []projector.Projection {
 				}
 				return fold(doc, e)
 			},
-		}),
-		projector.NewDocument(projector.Document[sums]{
-			Name: "customers", Version: 1, Types: []string{"ordered"}, Scope: projector.ScopeJournal, Partitions: 2,
+		},
+		projection.Document[sums]{
+			Name: "customers", Version: 1, Types: []string{"ordered"}, Scope: projection.ScopeJournal, Partitions: 2,
 			Key: person, OnFailure: again,
 			Fold: func(doc *sums, e event.Event) error {
 				if o, err := event.Decode[payload](e); err == nil && held.Load() && of(e.CampaignID, parked) && gone(o.Customer) {
@@ -157,21 +157,21 @@ func projections(held *atomic.Bool) []projector.Projection {
 				}
 				return fold(doc, e)
 			},
-		}),
-		inserts("orders", projector.ScopeCampaign),
-		inserts("log", projector.ScopeJournal),
-		projector.NewProcess(projector.Process[sums]{
+		},
+		inserts("orders", projection.ScopeCampaign),
+		inserts("log", projection.ScopeJournal),
+		projection.Process[sums]{
 			Name: "reminders", Version: 1, Types: []string{"booked"}, Key: person, Fold: fold, OnFailure: again, From: new(int64),
-			React: func(_ *sums, e event.Event) ([]projector.Do, error) {
+			React: func(_ *sums, e event.Event) ([]projection.Do, error) {
 				o, err := event.Decode[payload](e)
 				o.Amount = 0
 				data, _ := json.Marshal(o)
-				return []projector.Do{{
+				return []projection.Do{{
 					Campaign: strings.TrimPrefix(e.CampaignID, "bookings-"), Timer: o.Customer, At: e.RecordedAt.Add(time.Hour),
 					Events: []event.Event{{Type: "reminded", Payload: data}},
 				}}, err
 			},
-		}),
+		},
 	}
 }
 

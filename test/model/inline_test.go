@@ -11,7 +11,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
-	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 )
 
 // inline appends to a campaign and applies in the same transaction, even while a worker holds the
@@ -37,7 +37,7 @@ func (m *machine) inline(r *rapid.T) {
 		}
 		return m.steady.ApplyInline(ctx, tx, appended...)
 	})
-	var apply *projector.ApplyError
+	var apply *projection.ApplyError
 	if fails != errors.As(err, &apply) || !fails && err != nil {
 		r.Fatalf("applied inline to campaign %s: %v, should fail: %t", id, err, fails)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -24,7 +25,7 @@ type machine struct {
 	t       *testing.T
 	pool    *pgxpool.Pool
 	faults  *faults
-	all     []projector.Projection
+	all     []projection.Projection
 	steady  *projector.Projector // a worker that lives all the time
 	ghost   *projector.Projector // a shadow worker that lives all the time
 	mortals int                  // number of mortal workers so far
@@ -42,7 +43,7 @@ func TestWhateverHappensThePromisesHold(t *testing.T) {
 	all := projections(t, f)
 	steady := worker(t, config(pool, all, 4))
 	shadowing := config(pool, all, 3)
-	shadowing.Mode = projector.ModeShadowOnly
+	shadowing.Mode = projection.ModeShadowOnly
 	ghost := worker(t, shadowing)
 	mortals := 0
 	rapid.Check(t, func(r *rapid.T) {

@@ -16,6 +16,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/failure"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/pkg/event"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/pkg/projector/sqlfile"
 )
@@ -67,14 +68,14 @@ type faults struct {
 
 var errWeather = errors.New("the weather is bad")
 
-func (f *faults) at(projection string, e event.Event) error {
+func (f *faults) at(name string, e event.Event) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	switch f.spots[spot{failed.Key{Projection: projection, CampaignID: e.CampaignID}, e.Seq}] {
+	switch f.spots[spot{failed.Key{Projection: name, CampaignID: e.CampaignID}, e.Seq}] {
 	case transient:
 		return errWeather
 	case permanent:
-		return projector.Permanent(errWeather)
+		return projection.Permanent(errWeather)
 	case panics:
 		panic("the roof came down")
 	}
@@ -127,37 +128,37 @@ type page struct {
 	Trail []int64 `json:"trail"`
 }
 
-func projections(t *testing.T, f *faults) []projector.Projection {
+func projections(t *testing.T, f *faults) []projection.Projection {
 	t.Helper()
-	handlers := projector.NewHandlers(projector.Spec{
+	handlers := &projection.Handlers{
 		Name: ledger, Version: 1, Tables: `CREATE TABLE ledger (n bigint GENERATED ALWAYS AS IDENTITY, campaign_id text,
 			seq bigint)`,
-		OnFailureOf: map[string]projector.Policy{
-			optional: {Action: projector.ActionSkip},
-			vital:    {Action: projector.ActionPause},
+		OnFailureOf: map[string]projection.Policy{
+			optional: {Action: projection.ActionSkip},
+			vital:    {Action: projection.ActionPause},
 		},
-	})
+	}
 	for _, of := range []string{moved, optional, vital} {
-		projector.On(handlers, event.Type[struct{}](of), func(_ context.Context, g *projector.Group, e event.Event, _ struct{}) error {
+		handlers.On = append(handlers.On, projection.Handle(event.Type[struct{}](of), func(_ context.Context, g *projection.Group, e event.Event, _ struct{}) error {
 			if err := f.strike(); err != nil {
 				return err
 			}
 			g.Queue(`INSERT INTO ledger (campaign_id, seq) VALUES ($1, $2)`, e.CampaignID, e.Seq)
 			return f.at(ledger, e)
-		})
+		}))
 	}
 	file, err := sqlfile.Load(fstest.MapFS{"sums.sql": {Data: []byte(sumsFile)}}, "sums.sql")
 	if err != nil {
 		t.Fatal(err)
 	}
-	documents := projector.NewDocument(projector.Document[page]{
+	documents := projection.Document[page]{
 		Name: pages, Version: 1, Types: []string{moved},
 		Fold: func(p *page, e event.Event) error {
 			p.Trail = append(p.Trail, e.Seq)
 			return f.at(pages, e)
 		},
-	})
-	return []projector.Projection{handlers, file, documents}
+	}
+	return []projection.Projection{handlers, file, documents}
 }
 
 // set writes the faults of f to the database.
@@ -181,11 +182,11 @@ func (f *faults) set(ctx context.Context, pool *pgxpool.Pool) error {
 }
 
 // config configures all workers. Delays and leases outlast the test: time passes only in steps.
-func config(pool *pgxpool.Pool, all []projector.Projection, events int) projector.Config {
+func config(pool *pgxpool.Pool, all []projection.Projection, events int) projector.Config {
 	return projector.Config{
 		Pool: pool, Projections: all, ConsumerGroup: group, GroupEvents: events, ClaimCampaigns: 3, Concurrency: 2,
 		LeaseTTL: time.Hour, ApplyTimeout: 30 * time.Second,
-		OnFailure: projector.Policy{Attempts: attempts, Base: time.Hour, Max: time.Hour},
+		OnFailure: projection.Policy{Attempts: attempts, Base: time.Hour, Max: time.Hour},
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/internal/store/failed"
-	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 )
 
 const (
@@ -140,7 +140,7 @@ func (w *world) visible(key failed.Key, r row, event, class, message, stack stri
 	if err != nil || r.next > w.head(key.CampaignID) || id != w.events[key.CampaignID][r.next-1].id {
 		wrong = append(wrong, fmt.Sprintf("%s is said to have failed at event %q, but stands before %d", key, event, r.next))
 	}
-	if message == "" || class != string(projector.ClassTransient) && class != string(projector.ClassPermanent) {
+	if message == "" || class != string(projection.ClassTransient) && class != string(projection.ClassPermanent) {
 		wrong = append(wrong, fmt.Sprintf("%s failed with class %q and message %q", key, class, message))
 	}
 	if strings.Contains(message, "roof") != (stack != "") {

@@ -21,7 +21,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/config"
 	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
-	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 	"github.com/tidemark-go/tidemark/test/support/memory"
 )
@@ -46,22 +46,22 @@ const besides = `
 
 // notes is a projection that applies "noted", and fails transiently at "flaky" and permanently at
 // "poison".
-func notes(name string) projector.Projection {
-	h := projector.NewHandlers(projector.Spec{
+func notes(name string) projection.Projection {
+	h := &projection.Handlers{
 		Name: name, Version: 1, Tables: "CREATE TABLE " +
 			name + " (campaign_id text, seq bigint, PRIMARY KEY (campaign_id, seq))",
-		OnFailure: projector.Policy{Base: time.Hour, Max: time.Hour},
-	})
-	projector.On(h, "noted", func(_ context.Context, g *projector.Group, e event.Event, _ struct{}) error {
+		OnFailure: projection.Policy{Base: time.Hour, Max: time.Hour},
+	}
+	h.On = append(h.On, projection.Handle("noted", func(_ context.Context, g *projection.Group, e event.Event, _ struct{}) error {
 		g.Queue("INSERT INTO "+name+" VALUES ($1, $2)", e.CampaignID, e.Seq)
 		return nil
-	})
-	projector.On(h, "flaky", func(context.Context, *projector.Group, event.Event, struct{}) error {
+	}))
+	h.On = append(h.On, projection.Handle("flaky", func(context.Context, *projection.Group, event.Event, struct{}) error {
 		return errors.New("not now")
-	})
-	projector.On(h, "poison", func(context.Context, *projector.Group, event.Event, struct{}) error {
-		return projector.Permanent(errors.New("never"))
-	})
+	}))
+	h.On = append(h.On, projection.Handle("poison", func(context.Context, *projection.Group, event.Event, struct{}) error {
+		return projection.Permanent(errors.New("never"))
+	}))
 	return h
 }
 
@@ -77,7 +77,7 @@ func kind() publisher.Kind {
 }
 
 // worker runs a worker of a group until the test ends, and returns the address of its metrics.
-func worker(t *testing.T, pool *pgxpool.Pool, group, projection string, args ...string) (url string) {
+func worker(t *testing.T, pool *pgxpool.Pool, group, name string, args ...string) (url string) {
 	t.Helper()
 	flags := pflag.NewFlagSet("worker", pflag.ContinueOnError)
 	settings, set := config.NewWorker(flags)
@@ -90,7 +90,7 @@ func worker(t *testing.T, pool *pgxpool.Pool, group, projection string, args ...
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
 	done := make(chan error, 1)
 	opts := app.Options{
-		Name: "worker", Projections: []projector.Projection{notes(projection)},
+		Name: "worker", Projections: []projection.Projection{notes(name)},
 		Sinks: []publisher.Kind{kind()},
 	}
 	go func() { done <- app.Run(ctx, *settings, opts, slog.New(slog.NewJSONHandler(log, nil))) }()

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/pkg/event"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 	"github.com/tidemark-go/tidemark/test/support/proxy"
@@ -123,13 +124,13 @@ func TestAWorkerWhoseConnectionsFallSilentIsReplacedAndComesBack(t *testing.T) {
 	p, url := proxy.ForPostgres(t, pool)
 	reached, proceed := make(chan struct{}), make(chan struct{})
 	var once sync.Once
-	halt := func(context.Context, *projector.Group, event.Event) error {
+	halt := func(context.Context, *projection.Group, event.Event) error {
 		once.Do(func() { close(reached); <-proceed })
 		return nil
 	}
 	stopSilenced := tally.Run(t, projector.Config{
 		Pool:        tally.HastyPool(t, url, "silenced", 4, time.Second),
-		Projections: []projector.Projection{tally.Entries("", halt), tally.Tallies("")},
+		Projections: []projection.Projection{tally.Entries("", halt), tally.Tallies("")},
 		LeaseTTL:    time.Second, PollInterval: 50 * time.Millisecond, Concurrency: 1,
 	})
 	tally.Append(t, pool, "a", 1, 2, 3)

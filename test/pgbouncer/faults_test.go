@@ -13,6 +13,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/pkg/projector/sqlfile"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
@@ -65,7 +66,7 @@ const troubled = `
 	END $$`
 
 // sold returns a projection whose statements call trouble with an expression for its name.
-func sold(t *testing.T, name, trouble string, across bool) projector.Projection {
+func sold(t *testing.T, name, trouble string, across bool) projection.Projection {
 	t.Helper()
 	scope := ""
 	if across {
@@ -117,7 +118,7 @@ func TestAnErrorOfOneProjectionStopsNoOther(t *testing.T) {
 func expectOthersGoOn(t *testing.T, pool *pgxpool.Pool, url, cause string, across bool) {
 	t.Helper()
 	tally.Exec(t, pool, troubled)
-	projections := []projector.Projection{sold(t, "healthy", "substr(event.campaign_id, 5)", across)}
+	projections := []projection.Projection{sold(t, "healthy", "substr(event.campaign_id, 5)", across)}
 	var names []string
 	for _, one := range troubles {
 		names = append(names, one.name)

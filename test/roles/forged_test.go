@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
+	"github.com/tidemark-go/tidemark/pkg/lookback"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
@@ -37,18 +38,18 @@ func TestLooksBackDoNotTrustTheRegistry(t *testing.T) {
 						"as-of": func() error { _, err := code.AsOf(t.Context(), "hashed", "c", 1); return err },
 						"diff":  func() error { _, err := code.Diff(t.Context(), "hashed", "c", 0, 1); return err },
 						"why": func() error {
-							_, err := code.Why(t.Context(), projector.WhyRequest{
+							_, err := code.Why(t.Context(), lookback.WhyRequest{
 								Projection: "hashed", CampaignID: "c", Key: []string{"c", "1"},
 							})
 							return err
 						},
 						"verify": func() error {
-							_, err := code.Verify(t.Context(), projector.VerifyRequest{Projection: "hashed", All: true})
+							_, err := code.Verify(t.Context(), lookback.VerifyRequest{Projection: "hashed", All: true})
 							return err
 						},
 					} {
 						err := look()
-						var foreign *projector.OwnerError
+						var foreign *lookback.OwnerError
 						if errors.Is(err, registry.ErrRegistered) && what == "verify" && strings.HasPrefix(forge, "UPDATE") {
 							continue // the schema is not the one of this program
 						}
@@ -85,7 +86,7 @@ func TestWhoMayLookUpNamesAmongReadModels(t *testing.T) {
 	_, err = in.admin.Exec(t.Context(), `CREATE FUNCTION tidemark_views.of_reader() RETURNS integer LANGUAGE sql RETURN 1;
 		ALTER FUNCTION tidemark_views.of_reader() OWNER TO `+in.prefix+`_reader`, pgx.QueryExecModeSimpleProtocol)
 	must(t, err)
-	var foreign *projector.OwnerError
+	var foreign *lookback.OwnerError
 	if err := looks(); !errors.As(err, &foreign) || foreign.Owner != in.prefix+"_reader" || foreign.Schema != "tidemark_views" {
 		t.Errorf("beside a function of the reader's role: %v", err)
 	}

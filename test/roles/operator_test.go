@@ -10,6 +10,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/pkg/archive"
+	"github.com/tidemark-go/tidemark/pkg/lookback"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 	"github.com/tidemark-go/tidemark/test/support/acting"
@@ -86,8 +87,8 @@ func everyAct(t *testing.T, operator, applies *pgxpool.Pool, done func(what stri
 	must(t, err)
 	ctx := t.Context()
 	for _, projection := range []string{"counted", "heroes", "hashed"} {
-		_, err := code.Verify(ctx, projector.VerifyRequest{Projection: projection, All: true})
-		var foreign *projector.OwnerError
+		_, err := code.Verify(ctx, lookback.VerifyRequest{Projection: projection, All: true})
+		var foreign *lookback.OwnerError
 		if !errors.As(err, &foreign) {
 			t.Errorf("verify of %s by the operator: %v", projection, err)
 		}
@@ -97,7 +98,7 @@ func everyAct(t *testing.T, operator, applies *pgxpool.Pool, done func(what stri
 		"as-of": func() error { _, err := code.AsOf(ctx, "heroes", "c", 1); return err },
 		"diff":  func() error { _, err := code.Diff(ctx, "heroes", "c", 1, 2); return err },
 		"why": func() error {
-			_, err := code.Why(ctx, projector.WhyRequest{Projection: "heroes", CampaignID: "c", Key: []string{"ann"}})
+			_, err := code.Why(ctx, lookback.WhyRequest{Projection: "heroes", CampaignID: "c", Key: []string{"ann"}})
 			return err
 		},
 	} {

@@ -11,7 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
-	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/pkg/lookback"
 )
 
 // TestWhoMayReadAReadModel holds sessions against tables of several owners.
@@ -75,7 +75,7 @@ func TestWhoMayReadAReadModel(t *testing.T) {
 			must(t, err)
 		}
 		err = registry.Readable(t.Context(), conn, c.schema, []string{c.table})
-		var foreign *registry.OwnerError
+		var foreign *lookback.OwnerError
 		if c.may && err != nil || !c.may && (!errors.As(err, &foreign) || foreign.Table != c.schema+"."+c.table) {
 			t.Errorf("%s: %v", what, err)
 		}
@@ -94,13 +94,13 @@ func TestAWorkerVerifiesWhatItApplies(t *testing.T) {
 	_, err = in.admin.Exec(t.Context(), fmt.Sprintf("GRANT pg_monitor TO %s_worker_login", in.prefix))
 	must(t, err)
 	code := worker(t, pool, 1)
-	_, err = code.Verify(t.Context(), projector.VerifyRequest{Projection: "heroes", All: true})
-	var foreign *projector.OwnerError
+	_, err = code.Verify(t.Context(), lookback.VerifyRequest{Projection: "heroes", All: true})
+	var foreign *lookback.OwnerError
 	if !errors.As(err, &foreign) {
 		t.Errorf("a process that does not apply verifies: %v", err)
 	}
 	must(t, code.Register(t.Context()))
-	report, err := code.Verify(t.Context(), projector.VerifyRequest{Projection: "heroes", All: true})
+	report, err := code.Verify(t.Context(), lookback.VerifyRequest{Projection: "heroes", All: true})
 	if err != nil || report.Campaigns == 0 || report.Differences() > 0 {
 		t.Errorf("a worker verifies: %+v, %v", report, err)
 	}
@@ -133,7 +133,7 @@ func TestNobodyExchangesATableThatIsAboutToBeRead(t *testing.T) {
 		must(t, err)
 		return registry.HoldReadable(t.Context(), tx, "tidemark_views", []string{"model"})
 	})
-	var foreign *registry.OwnerError
+	var foreign *lookback.OwnerError
 	if !errors.As(err, &foreign) {
 		t.Errorf("a table that has come after the snapshot is read: %v", err)
 	}

@@ -9,15 +9,16 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/pkg/event"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/pkg/projector/sqlfile"
 )
 
-func heroes(version int) projector.Projection {
-	return projector.NewDocument(projector.Document[int]{
+func heroes(version int) projection.Projection {
+	return projection.Document[int]{
 		Name: "counted", Version: version, Types: []string{"hero_joined"},
 		Fold: func(n *int, _ event.Event) error { *n++; return nil },
-	})
+	}
 }
 
 // hashed calls a function of Postgres with an argument of another type, so a function of another
@@ -31,7 +32,7 @@ INSERT INTO hashed (campaign_id, seq, hash) VALUES (event.campaign_id, event.seq
 	hashtextextended(event.campaign_id, 0));
 `
 
-func projections(t *testing.T, version int) []projector.Projection {
+func projections(t *testing.T, version int) []projection.Projection {
 	t.Helper()
 	files, err := sqlfile.LoadDir(os.DirFS("../../deploy/kubernetes/example/projections"))
 	must(t, err)

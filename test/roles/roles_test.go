@@ -26,7 +26,9 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/inbox"
 	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/pkg/waiter"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 	"github.com/tidemark-go/tidemark/test/support/program"
 )
@@ -134,15 +136,15 @@ const react = `SELECT tidemark.react('%s', ARRAY['%s'], ARRAY['%s'], ARRAY[now()
 func TestProcessesReactInTheirName(t *testing.T) {
 	t.Parallel()
 	in := install(t, true)
-	process := func(name string) projector.Projection {
-		return projector.NewProcess(projector.Process[int]{
+	process := func(name string) projection.Projection {
+		return projection.Process[int]{
 			Name: name, Version: 1, Types: []string{"hero_joined"},
 			Key:  func(e event.Event) (string, error) { return e.CampaignID, nil },
 			Fold: func(n *int, _ event.Event) error { *n++; return nil },
-			React: func(_ *int, _ event.Event) ([]projector.Do, error) {
-				return []projector.Do{{Campaign: "answers", Events: []event.Event{{Type: "noted"}}, Timer: "t", At: time.Now()}}, nil
+			React: func(_ *int, _ event.Event) ([]projection.Do, error) {
+				return []projection.Do{{Campaign: "answers", Events: []event.Event{{Type: "noted"}}, Timer: "t", At: time.Now()}}, nil
 			},
-		})
+		}
 	}
 	run := func(pool *pgxpool.Pool, names ...string) error {
 		cfg := projector.Config{Pool: pool, Schema: "tidemark_views"}
@@ -203,13 +205,13 @@ func TestProcessesReactInTheirName(t *testing.T) {
 // waits expects that an application may wait for projections.
 func waits(t *testing.T, pool *pgxpool.Pool) {
 	t.Helper()
-	w := projector.NewWaiter(pool, nil)
+	w := waiter.New(pool, nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- w.Run(ctx) }()
-	var unknown *projector.NotAppliedError
+	var unknown *waiter.NotAppliedError
 	token := journal.Token{CampaignID: "elsewhere", Seq: 1, Position: 1}.String()
-	if err := w.Wait(ctx, token, "scores"); !errors.As(err, &unknown) || unknown.Status != projector.WaitUnregistered {
+	if err := w.Wait(ctx, token, "scores"); !errors.As(err, &unknown) || unknown.Status != waiter.Unregistered {
 		t.Errorf("an application waits for a projection: %v", err)
 	}
 	cancel()

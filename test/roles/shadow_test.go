@@ -23,7 +23,7 @@ import (
 	"github.com/tidemark-go/tidemark/migrations"
 	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
-	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/pkg/lookback"
 )
 
 // shadowed is a function or an operator of pg_catalog.
@@ -342,7 +342,7 @@ func TestNoFunctionOrOperatorOfAnotherRoleIsRun(t *testing.T) {
 	must(t, err)
 	ran("check and as-of")
 	report, err := worker(t, pools["worker"], 1).Verify(t.Context(),
-		projector.VerifyRequest{Projection: "counted", All: true})
+		lookback.VerifyRequest{Projection: "counted", All: true})
 	must(t, err)
 	if report.Differences() > 0 || report.Campaigns == 0 {
 		t.Errorf("verify: %+v", report)

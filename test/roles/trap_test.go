@@ -24,6 +24,7 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/erasure"
 	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/lookback"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/program"
 )
@@ -276,9 +277,9 @@ func TestASessionIsNamedThatMustNotReadAReadModel(t *testing.T) {
 		in.admin.Config().ConnConfig.User: in.admin,
 	} {
 		code := projecting(t, projector.Config{Pool: pool, Projections: projections(t, 2), GapRate: -1})
-		_, err := code.Verify(t.Context(), projector.VerifyRequest{Projection: "heroes", All: true})
-		var foreign *projector.OwnerError
-		if !errors.As(err, &foreign) || *foreign != (projector.OwnerError{
+		_, err := code.Verify(t.Context(), lookback.VerifyRequest{Projection: "heroes", All: true})
+		var foreign *lookback.OwnerError
+		if !errors.As(err, &foreign) || *foreign != (lookback.OwnerError{
 			Table: "tidemark_views.heroes", Owner: in.prefix + "_worker", User: who,
 		}) {
 			t.Errorf("verify by %s: %v", who, err)
@@ -367,7 +368,7 @@ func TestTheKeyOfACertificateStaysHiddenFromReadModels(t *testing.T) {
 			must(t, err)
 			defer models.Close()
 			_, err = erasure.Verify(t.Context(), operator, &thief{Pool: models, worker: applies}, *certificate)
-			var foreign *projector.OwnerError
+			var foreign *lookback.OwnerError
 			if errors.As(err, &foreign) != (role == "operator") {
 				t.Errorf("verify: %v", err)
 			}

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/internal/store/lease"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/pkg/projector/sqlfile"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
@@ -75,7 +76,7 @@ func register(t *testing.T, url string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := projector.New(projector.Config{Pool: pool, Projections: []projector.Projection{file}})
+	p, err := projector.New(projector.Config{Pool: pool, Projections: []projection.Projection{file}})
 	if err == nil {
 		err = p.Register(t.Context())
 	}

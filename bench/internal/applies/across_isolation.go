@@ -9,7 +9,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/bench/internal/harness"
 	"github.com/tidemark-go/tidemark/pkg/event"
-	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 )
 
 // poisonedOne is the share of poisoned keys: one of a hundred.
@@ -60,7 +60,7 @@ func (p acrossPoison) healthy() (events, poisoned int, err error) {
 func (p acrossPoison) document() harness.Kind {
 	d := harness.AcrossDocument(1)
 	fold := d.Fold
-	d.Classify = func(error) projector.Class { return projector.ClassPermanent }
+	d.Classify = func(error) projection.Class { return projection.ClassPermanent }
 	d.Fold = func(c *harness.Character, e event.Event) error {
 		switch here, earlier, err := p.stops(&e); {
 		case err != nil:
@@ -74,18 +74,18 @@ func (p acrossPoison) document() harness.Kind {
 	}
 	return harness.Kind{
 		Name: "document", Count: harness.CountDocuments,
-		Make: func() (projector.Projection, error) { return projector.NewDocument(d), nil },
+		Make: func() (projection.Projection, error) { return d, nil },
 	}
 }
 
 // handler fails in the database, which refuses a NULL.
 func (p acrossPoison) handler() harness.Kind {
-	h := projector.NewHandlers(projector.Spec{
-		Name: "characters", Version: 1, Tables: harness.CreateCharactersAcross, Scope: projector.ScopeJournal,
+	h := &projection.Handlers{
+		Name: "characters", Version: 1, Tables: harness.CreateCharactersAcross, Scope: projection.ScopeJournal,
 		Key: harness.CharacterOf,
-	})
-	projector.On(h, harness.EventType, func(
-		_ context.Context, g *projector.Group, e event.Event, d harness.DamageTaken,
+	}
+	h.On = append(h.On, projection.Handle(harness.EventType, func(
+		_ context.Context, g *projection.Group, e event.Event, d harness.DamageTaken,
 	) error {
 		switch here, earlier, err := p.stops(&e); {
 		case err != nil:
@@ -96,10 +96,10 @@ func (p acrossPoison) handler() harness.Kind {
 			g.Queue(harness.UpsertCharacterAcross, d.CharacterID, d.Damage)
 		}
 		return nil
-	})
+	}))
 	return harness.Kind{
 		Name: "Go handler", Count: harness.CountCharacters,
-		Make: func() (projector.Projection, error) { return h, nil },
+		Make: func() (projection.Projection, error) { return h, nil },
 	}
 }
 

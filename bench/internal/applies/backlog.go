@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/bench/internal/harness"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
@@ -53,12 +54,12 @@ func (w backlog) run(ctx context.Context, db *harness.Database) (float64, error)
 func (g Grouping) worker(
 	ctx context.Context, pool *pgxpool.Pool, kind harness.Kind, proof bool,
 ) (*projector.Projector, error) {
-	projection, err := kind.Make()
+	code, err := kind.Make()
 	if err != nil {
 		return nil, err
 	}
 	p, err := projector.New(projector.Config{
-		Pool: pool, ConsumerGroup: harness.ConsumerGroup, Projections: []projector.Projection{projection},
+		Pool: pool, ConsumerGroup: harness.ConsumerGroup, Projections: []projection.Projection{code},
 		Concurrency: g.Connections, ClaimCampaigns: g.Campaigns, GroupEvents: g.Events, Proof: proof,
 	})
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/bench/internal/harness"
 	"github.com/tidemark-go/tidemark/pkg/event"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
@@ -68,15 +69,14 @@ func (p poison) campaigns() int {
 
 // fragile is the same UPSERT as the healthy projection's, in a table of its own. In a poisoned
 // campaign the database refuses one event.
-func (p poison) fragile() projector.Projection {
-	spec := projector.Spec{Name: "wounds", Version: 1, Tables: createWounds}
+func (p poison) fragile() projection.Projection {
+	h := &projection.Handlers{Name: "wounds", Version: 1, Tables: createWounds}
 	if p.retried > 0 {
-		spec.Classify = func(error) projector.Class { return projector.ClassTransient }
-		spec.OnFailure = projector.Policy{Attempts: math.MaxInt32, Base: p.retried, Max: p.retried}
+		h.Classify = func(error) projection.Class { return projection.ClassTransient }
+		h.OnFailure = projection.Policy{Attempts: math.MaxInt32, Base: p.retried, Max: p.retried}
 	}
-	h := projector.NewHandlers(spec)
-	projector.On(h, harness.EventType, func(
-		_ context.Context, g *projector.Group, e event.Event, d harness.DamageTaken,
+	h.On = append(h.On, projection.Handle(harness.EventType, func(
+		_ context.Context, g *projection.Group, e event.Event, d harness.DamageTaken,
 	) error {
 		campaign, err := strconv.Atoi(e.CampaignID[len(e.CampaignID)-7:])
 		if err != nil {
@@ -93,7 +93,7 @@ func (p poison) fragile() projector.Projection {
 		}
 		g.Queue(upsertWound, e.CampaignID, d.CharacterID, d.Damage)
 		return nil
-	})
+	}))
 	return h
 }
 
@@ -123,7 +123,7 @@ func (p poison) drain(ctx context.Context, db *harness.Database) (time.Duration,
 		return 0, err
 	}
 	worker, err := projector.New(projector.Config{
-		Pool: pool, ConsumerGroup: harness.ConsumerGroup, Projections: []projector.Projection{healthy, p.fragile()},
+		Pool: pool, ConsumerGroup: harness.ConsumerGroup, Projections: []projection.Projection{healthy, p.fragile()},
 		Concurrency: p.grouping.Connections, ClaimCampaigns: p.grouping.Campaigns, GroupEvents: p.grouping.Events,
 	})
 	if err != nil {

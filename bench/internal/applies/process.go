@@ -12,6 +12,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/bench/internal/harness"
 	"github.com/tidemark-go/tidemark/pkg/event"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
@@ -143,7 +144,7 @@ func copyPageByHand(ctx context.Context, tx pgx.Tx, after int64) (int64, error) 
 func copyByProcess(ctx context.Context, pool *pgxpool.Pool, total int) error {
 	p, err := projector.New(projector.Config{
 		Pool: pool, ConsumerGroup: harness.ConsumerGroup,
-		Projections: []projector.Projection{projector.NewProcess(copies())},
+		Projections: []projection.Projection{copies()},
 	})
 	if err != nil {
 		return err
@@ -171,8 +172,8 @@ func copyByProcess(ctx context.Context, pool *pgxpool.Pool, total int) error {
 	}
 }
 
-func copies() projector.Process[harness.Character] {
-	return projector.Process[harness.Character]{
+func copies() projection.Process[harness.Character] {
+	return projection.Process[harness.Character]{
 		Name: "copies", Version: 1, Types: []string{harness.EventType, copied}, From: new(int64),
 		Key: func(e event.Event) (string, error) { return e.CampaignID, nil },
 		Fold: func(c *harness.Character, e event.Event) error {
@@ -181,11 +182,11 @@ func copies() projector.Process[harness.Character] {
 			c.Events++
 			return err
 		},
-		React: func(_ *harness.Character, e event.Event) ([]projector.Do, error) {
+		React: func(_ *harness.Character, e event.Event) ([]projection.Do, error) {
 			if e.Type != harness.EventType {
 				return nil, nil
 			}
-			return []projector.Do{{
+			return []projection.Do{{
 				Campaign: "copy-of-" + e.CampaignID, Events: []event.Event{{Type: copied, Payload: e.Payload}},
 			}}, nil
 		},

@@ -11,6 +11,7 @@ import (
 	"github.com/tidemark-go/tidemark/bench/internal/harness"
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
@@ -35,12 +36,12 @@ func (w rebuilding) projector(ctx context.Context, db *harness.Database) (*pgxpo
 	if err != nil {
 		return nil, nil, err
 	}
-	projection, err := w.kind.Make()
+	code, err := w.kind.Make()
 	if err != nil {
 		return pool, nil, err
 	}
 	p, err := projector.New(projector.Config{
-		Pool: pool, ConsumerGroup: harness.ConsumerGroup, Projections: []projector.Projection{projection},
+		Pool: pool, ConsumerGroup: harness.ConsumerGroup, Projections: []projection.Projection{code},
 		Concurrency: w.grouping.Connections, ClaimCampaigns: w.grouping.Campaigns, GroupEvents: w.grouping.Events,
 	})
 	return pool, p, err

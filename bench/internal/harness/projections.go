@@ -7,7 +7,7 @@ import (
 	"io/fs"
 
 	"github.com/tidemark-go/tidemark/pkg/event"
-	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/projector/sqlfile"
 )
 
@@ -17,13 +17,13 @@ var sqlFiles embed.FS
 // Kind is a way of writing the projection.
 type Kind struct {
 	Name  string
-	Make  func() (projector.Projection, error)
+	Make  func() (projection.Projection, error)
 	Count string // a query for the number of events in the read model; "": none
 }
 
 // SQLFile is the UPSERT in a file, as the stock worker runs it.
 func SQLFile() Kind {
-	return Kind{Name: "SQL file", Count: CountCharacters, Make: func() (projector.Projection, error) {
+	return Kind{Name: "SQL file", Count: CountCharacters, Make: func() (projection.Projection, error) {
 		dir, err := fs.Sub(sqlFiles, "projections")
 		if err != nil {
 			return nil, fmt.Errorf("open the projections: %w", err)
@@ -34,12 +34,12 @@ func SQLFile() Kind {
 
 // GoHandler queues the UPSERT from Go.
 func GoHandler() Kind {
-	return Kind{Name: "Go handler", Count: CountCharacters, Make: func() (projector.Projection, error) {
-		h := projector.NewHandlers(projector.Spec{Name: "characters", Version: 1, Tables: CreateCharacters})
-		projector.On(h, EventType, func(_ context.Context, g *projector.Group, e event.Event, d DamageTaken) error {
+	return Kind{Name: "Go handler", Count: CountCharacters, Make: func() (projection.Projection, error) {
+		h := &projection.Handlers{Name: "characters", Version: 1, Tables: CreateCharacters}
+		h.On = append(h.On, projection.Handle(EventType, func(_ context.Context, g *projection.Group, e event.Event, d DamageTaken) error {
 			g.Queue(UpsertCharacter, e.CampaignID, d.CharacterID, d.Damage)
 			return nil
-		})
+		}))
 		return h, nil
 	}}
 }
@@ -59,20 +59,20 @@ func DocumentAcross(partitions int) Kind {
 }
 
 // AcrossDocument is the document of [DocumentAcross].
-func AcrossDocument(partitions int) projector.Document[Character] {
+func AcrossDocument(partitions int) projection.Document[Character] {
 	d := characters()
-	d.Scope, d.Partitions = projector.ScopeJournal, partitions
+	d.Scope, d.Partitions = projection.ScopeJournal, partitions
 	return d
 }
 
-func documents(name string, d projector.Document[Character]) Kind {
-	return Kind{Name: name, Count: CountDocuments, Make: func() (projector.Projection, error) {
-		return projector.NewDocument(d), nil
+func documents(name string, d projection.Document[Character]) Kind {
+	return Kind{Name: name, Count: CountDocuments, Make: func() (projection.Projection, error) {
+		return d, nil
 	}}
 }
 
-func characters() projector.Document[Character] {
-	return projector.Document[Character]{
+func characters() projection.Document[Character] {
+	return projection.Document[Character]{
 		Name: "characters", Version: 1, Types: []string{EventType}, Key: CharacterOf,
 		Fold: func(c *Character, e event.Event) error {
 			d, err := event.Decode[DamageTaken](e)
@@ -92,9 +92,9 @@ func CharacterOf(e event.Event) (string, error) {
 // NoOp is a handler that does nothing. It leaves the cost of reading, the checkpoints and the
 // queue.
 func NoOp() Kind {
-	return Kind{Name: "no-op", Make: func() (projector.Projection, error) {
-		h := projector.NewHandlers(projector.Spec{Name: "nothing", Version: 1})
-		projector.On(h, EventType, func(context.Context, *projector.Group, event.Event, DamageTaken) error { return nil })
+	return Kind{Name: "no-op", Make: func() (projection.Projection, error) {
+		h := &projection.Handlers{Name: "nothing", Version: 1}
+		h.On = append(h.On, projection.Handle(EventType, func(context.Context, *projection.Group, event.Event, DamageTaken) error { return nil }))
 		return h, nil
 	}}
 }

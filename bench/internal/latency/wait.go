@@ -13,7 +13,7 @@ import (
 	"github.com/tidemark-go/tidemark/bench/internal/harness"
 	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
-	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/pkg/waiter"
 )
 
 // MeasureWait alternates between appends that another connection polls for and appends that a waiter
@@ -38,7 +38,7 @@ func MeasureWait(ctx context.Context, b *harness.Bench) ([]harness.Figure, error
 	if err != nil {
 		return nil, err
 	}
-	waiter, running := projector.NewWaiter(pool, nil), errgroup.Group{}
+	waiter, running := waiter.New(pool, nil), errgroup.Group{}
 	waiting, stop := context.WithCancel(ctx)
 	running.Go(func() error { return waiter.Run(waiting) })
 	figures, err := l.takeWait(ctx, b, worker, waiter)
@@ -47,7 +47,7 @@ func MeasureWait(ctx context.Context, b *harness.Bench) ([]harness.Figure, error
 }
 
 func (l *latency) takeWait(
-	ctx context.Context, b *harness.Bench, worker *harness.Worker, waiter *projector.Waiter,
+	ctx context.Context, b *harness.Bench, worker *harness.Worker, waiter *waiter.Waiter,
 ) ([]harness.Figure, error) {
 	if err := worker.Until(ctx, l.look, tableExists); err != nil {
 		return nil, err
@@ -75,7 +75,7 @@ func (l *latency) takeWait(
 // appendToWaited returns the times from the start of an append's transaction until a wait for its event
 // returns, in milliseconds.
 func (l *latency) appendToWaited(
-	ctx context.Context, length time.Duration, waiter *projector.Waiter,
+	ctx context.Context, length time.Duration, waiter *waiter.Waiter,
 ) (harness.Samples, error) {
 	type appended struct {
 		start time.Time

@@ -19,6 +19,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
 	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
@@ -88,12 +89,12 @@ func openBig(ctx context.Context, b *harness.Bench, db *harness.Database) (_ *bi
 	if s.pool, err = db.Pool(ctx, 6); err != nil {
 		return nil, err
 	}
-	projection, err := harness.GoHandler().Make()
+	code, err := harness.GoHandler().Make()
 	if err != nil {
 		return nil, err
 	}
 	s.worker, err = projector.New(projector.Config{
-		Pool: s.pool, ConsumerGroup: harness.ConsumerGroup, Projections: []projector.Projection{projection}, Concurrency: 2,
+		Pool: s.pool, ConsumerGroup: harness.ConsumerGroup, Projections: []projection.Projection{code}, Concurrency: 2,
 	})
 	if err != nil {
 		return nil, err

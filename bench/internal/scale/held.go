@@ -17,6 +17,7 @@ import (
 	"github.com/tidemark-go/tidemark/bench/internal/harness"
 	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
@@ -45,17 +46,17 @@ type heldLoad struct {
 type heldFigures struct{ appends, p50, applied, delay float64 }
 
 // projection is [harness.GoHandler] that counts.
-func (l *heldLoad) projection() projector.Projection {
-	h := projector.NewHandlers(projector.Spec{Name: "characters", Version: 1, Tables: harness.CreateCharacters})
-	projector.On(h, harness.EventType,
-		func(_ context.Context, g *projector.Group, e event.Event, d harness.DamageTaken) error {
+func (l *heldLoad) projection() projection.Projection {
+	h := &projection.Handlers{Name: "characters", Version: 1, Tables: harness.CreateCharacters}
+	h.On = append(h.On, projection.Handle(harness.EventType,
+		func(_ context.Context, g *projection.Group, e event.Event, d harness.DamageTaken) error {
 			g.Queue(harness.UpsertCharacter, e.CampaignID, d.CharacterID, d.Damage)
 			l.applied.Add(1)
 			l.mu.Lock()
 			l.delays = append(l.delays, float64(time.Since(e.RecordedAt).Nanoseconds())/1e6)
 			l.mu.Unlock()
 			return nil
-		})
+		}))
 	return h
 }
 
@@ -168,7 +169,7 @@ func MeasureHeld(ctx context.Context, b *harness.Bench) (_ []harness.Figure, err
 	}
 	defer workers.Close()
 	worker, err := projector.New(projector.Config{
-		Pool: workers, ConsumerGroup: harness.ConsumerGroup, Projections: []projector.Projection{l.projection()},
+		Pool: workers, ConsumerGroup: harness.ConsumerGroup, Projections: []projection.Projection{l.projection()},
 	})
 	if err != nil {
 		return nil, err

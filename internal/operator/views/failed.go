@@ -11,6 +11,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/surface/table"
 	"github.com/tidemark-go/tidemark/pkg/event"
+	"github.com/tidemark-go/tidemark/pkg/lookback"
 )
 
 type limited struct {
@@ -57,7 +58,7 @@ type resolutionList struct {
 	Projection string `of:"projection" help:"only of this projection"`
 	CampaignID string `name:"campaign" of:"campaign" help:"only of this campaign"`
 	limited
-	After *failed.Resolution `page:"after"`
+	After *lookback.Resolution `page:"after"`
 }
 
 func failedViews() []*View {
@@ -151,17 +152,17 @@ func failedViews() []*View {
 				"failed resolutions --projection scores", "failed resolutions --campaign oak --json",
 			},
 			Empty: "No matching resolved events.",
-		}, lists[*resolutionList, failed.Resolution]{
-			Read: func(ctx context.Context, from Reader, in *resolutionList) ([]failed.Resolution, any, error) {
+		}, lists[*resolutionList, lookback.Resolution]{
+			Read: func(ctx context.Context, from Reader, in *resolutionList) ([]lookback.Resolution, any, error) {
 				resolutions, err := failed.Resolutions(ctx, from.Pool, failed.ResolutionFilter{
 					Projection: in.Projection, CampaignID: in.CampaignID, After: in.After, Limit: in.Limit,
 				})
-				return resolutions, nextOf(resolutions, in.Limit, func(r failed.Resolution) failed.Resolution {
-					return failed.Resolution{CampaignID: r.CampaignID, Projection: r.Projection, Seq: r.Seq}
+				return resolutions, nextOf(resolutions, in.Limit, func(r lookback.Resolution) lookback.Resolution {
+					return lookback.Resolution{CampaignID: r.CampaignID, Projection: r.Projection, Seq: r.Seq}
 				}), err
 			},
 			Columns: "PROJECTION|CAMPAIGN|SEQ|BY|AT|WHY",
-			Row: func(r failed.Resolution) []table.Cell {
+			Row: func(r lookback.Resolution) []table.Cell {
 				return table.Row(r.Projection, r.CampaignID, r.Seq, r.Actor, r.At, r.Reason)
 			},
 		}),

@@ -12,6 +12,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
 	"github.com/tidemark-go/tidemark/internal/store/pause"
 	"github.com/tidemark-go/tidemark/pkg/event"
+	"github.com/tidemark-go/tidemark/pkg/lookback"
 )
 
 const (
@@ -27,7 +28,7 @@ type Campaign struct {
 	Deferred    []failed.Campaign
 	Pauses      []pause.Pause // that stop the campaign
 	History     []failed.Record
-	Resolutions []failed.Resolution
+	Resolutions []lookback.Resolution
 }
 
 // Head is the last event of a campaign.

@@ -9,8 +9,9 @@ import (
 	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/operator/param"
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
-	"github.com/tidemark-go/tidemark/internal/projector/replay"
 	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/lookback"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
@@ -49,9 +50,9 @@ type differences struct {
 	Projection, CampaignID string
 	Skipped                bool  // the projection is being rebuilt there: nothing was compared
 	Events                 int64 // applied for the comparison
-	Tables                 []replay.VerifiedTable
+	Tables                 []lookback.VerifiedTable
 	Unchecked              []string
-	Differences            []replay.Difference
+	Differences            []lookback.Difference
 	NotShown               int64 // differences beyond the limit
 }
 
@@ -61,7 +62,7 @@ func travelViews() []*View {
 		one(View{
 			Name: "getAsOf", Path: "/campaigns/{campaign}/as-of", Schema: "ReadModel", Rows: true,
 			Short: "The campaign's rows in a projection after an event",
-		}, func(ctx context.Context, from Reader, in *asOf) (state replay.State, err error) {
+		}, func(ctx context.Context, from Reader, in *asOf) (state lookback.State, err error) {
 			at, err := in.place(ctx, from)
 			if err != nil {
 				return state, err
@@ -80,7 +81,7 @@ func travelViews() []*View {
 		list(View{
 			Name: "getDiff", Path: "/campaigns/{campaign}/diff", Schema: "RowChange", Rows: true,
 			Short: "The row changes between two events",
-		}, lists[*diffBetween, replay.Change]{Check: (*diffBetween).check, All: readDiff}),
+		}, lists[*diffBetween, lookback.Change]{Check: (*diffBetween).check, All: readDiff}),
 		one(View{
 			Name: "getWhy", Path: "/campaigns/{campaign}/why", Schema: "Why", Rows: true,
 			Short: "Which events wrote the values of a row",
@@ -100,7 +101,7 @@ func (in *asOf) place(ctx context.Context, from Reader) (int64, error) {
 		return 0, param.Refuse("seq", "", "0 or more", "it does not name one event", "give either seq or time")
 	}
 	r, err := admin.Registered(ctx, from.Pool, in.Projection)
-	if err == nil && r.Scope != string(projector.ScopeJournal) {
+	if err == nil && r.Scope != string(projection.ScopeJournal) {
 		err = param.Refuse("time", in.Time.Format(time.RFC3339), "projections across campaigns",
 			in.Projection+" applies campaign by campaign", "give seq")
 	}
@@ -118,7 +119,7 @@ func (in *diffBetween) check() error {
 	return nil
 }
 
-func readDiff(ctx context.Context, from Reader, in *diffBetween) (changes []replay.Change, err error) {
+func readDiff(ctx context.Context, from Reader, in *diffBetween) (changes []lookback.Change, err error) {
 	begin := max(0, in.To-1)
 	if in.From != nil {
 		begin = *in.From
@@ -133,9 +134,9 @@ func readDiff(ctx context.Context, from Reader, in *diffBetween) (changes []repl
 	return changes, err
 }
 
-func readWhy(ctx context.Context, from Reader, in *whyRow) (why replay.Why, err error) {
+func readWhy(ctx context.Context, from Reader, in *whyRow) (why lookback.Why, err error) {
 	err = from.Acts.Travel(ctx, in.Projection, func(code *projector.Projector) error {
-		why, err = code.Why(ctx, projector.WhyRequest{
+		why, err = code.Why(ctx, lookback.WhyRequest{
 			Projection: in.Projection, CampaignID: in.CampaignID, Table: in.Table, Key: in.Key, Seq: in.Seq,
 		})
 		return err
@@ -150,7 +151,7 @@ func readWhy(ctx context.Context, from Reader, in *whyRow) (why replay.Why, err 
 		}
 	}
 	for i, c := range why.Causes { // values hidden in the row are hidden here too
-		why.Causes[i] = replay.Cause{Column: c.Column, Value: row[c.Column], Event: from.event(c.Event)}
+		why.Causes[i] = lookback.Cause{Column: c.Column, Value: row[c.Column], Event: from.event(c.Event)}
 	}
 	if why.Gone != nil {
 		*why.Gone = from.event(*why.Gone)
@@ -159,10 +160,10 @@ func readWhy(ctx context.Context, from Reader, in *whyRow) (why replay.Why, err 
 }
 
 func readDifferences(ctx context.Context, from Reader, in *campaignVerification) (d differences, err error) {
-	var report projector.VerifyReport
-	request := projector.VerifyRequest{
+	var report lookback.VerifyReport
+	request := lookback.VerifyRequest{
 		Projection: in.Projection, Campaigns: []string{in.CampaignID}, Ignore: in.Ignore, Concurrency: 1,
-		OnDifference: func(found replay.Difference) {
+		OnDifference: func(found lookback.Difference) {
 			if len(d.Differences) < in.Limit {
 				found.Want, found.Got = from.row(found.Want), from.row(found.Got)
 				d.Differences = append(d.Differences, found)

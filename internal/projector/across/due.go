@@ -4,8 +4,8 @@ import (
 	"context"
 	"time"
 
-	"github.com/tidemark-go/tidemark/internal/projector/kind"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 )
 
 const (
@@ -44,7 +44,7 @@ func (p *place) lookForDue(ctx context.Context) error {
 		s := &one.Standing
 		switch _, held := p.held[s.CampaignID]; {
 		case !held || !p.mine(s.CampaignID):
-		case s.Failed || s.CampaignID == kind.AllKeys:
+		case s.Failed || s.CampaignID == projection.AllKeys:
 			p.failed = append(p.failed, s)
 		case p.behind[s.CampaignID] == nil:
 			p.behind[s.CampaignID] = s

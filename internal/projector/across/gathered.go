@@ -2,10 +2,10 @@ package across
 
 import (
 	"github.com/tidemark-go/tidemark/internal/projector/apply"
-	"github.com/tidemark-go/tidemark/internal/projector/kind"
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/pages"
 	"github.com/tidemark-go/tidemark/pkg/event"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 )
 
 // passing counts events of the journal on the way to the next place.
@@ -49,7 +49,7 @@ func (p *place) gather(g *gathered, page *pages.Page, limit int64) {
 			one = apply.KeyOf(p.k, e, page.Faults[e.Position])
 		}
 		ok := p.takes(&one)
-		if !ok && one.Fault != nil && one.Key == kind.AllKeys && !p.k.Skips(e.Type, one.Fault) {
+		if !ok && one.Fault != nil && one.Key == projection.AllKeys && !p.k.Skips(e.Type, one.Fault) {
 			// Its key may belong here: another partition holds it back, and this one waits for the outcome.
 			g.until, g.full = e.Position-1, true
 			break

@@ -9,12 +9,12 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/internal/projector/apply"
-	"github.com/tidemark-go/tidemark/internal/projector/kind"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/ledger"
 	"github.com/tidemark-go/tidemark/internal/store/pages"
 	"github.com/tidemark-go/tidemark/pkg/event"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 )
 
 // probeNext tries the next failed event that is due, if there is one.
@@ -33,7 +33,7 @@ func (p *place) probeNext(ctx context.Context) (worked bool, err error) {
 // probe tries the event at which a key has failed, alone. If it succeeds, the key goes on behind the
 // event. With [kind.AllKeys] the partition does, also if an operator has resolved the event.
 func (p *place) probe(ctx context.Context, s *failed.Standing) error {
-	at, all := s.NextSeq, s.CampaignID == kind.AllKeys
+	at, all := s.NextSeq, s.CampaignID == projection.AllKeys
 	if !s.Failed {
 		at-- // it is resolved
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/tidemark-go/tidemark/internal/groupstate"
 	"github.com/tidemark-go/tidemark/internal/projector/apply"
 	"github.com/tidemark-go/tidemark/internal/projector/kind"
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
@@ -17,6 +18,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/pages"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 )
 
 // saveEvery is the longest time that a place in memory is ahead of its row, while there is nothing
@@ -37,13 +39,13 @@ type place struct {
 	generation int64
 	instance   string // of the database, as of the claim; all that follows is from it
 
-	stands   int64            // position of the row
-	read     int64            // events up to here are applied, held back or not wanted
-	passed   int64            // events since the row was last written
-	hash     int64            // of their ids
-	held     map[string]int64 // keys that are behind, with the position of the next event
-	leftOut  map[int64]bool   // positions that operators have resolved
-	reacting *kind.Reacting   // nil: it is no process, or its tables are not the live ones
+	stands   int64                // position of the row
+	read     int64                // events up to here are applied, held back or not wanted
+	passed   int64                // events since the row was last written
+	hash     int64                // of their ids
+	held     map[string]int64     // keys that are behind, with the position of the next event
+	leftOut  map[int64]bool       // positions that operators have resolved
+	reacting *groupstate.Reacting // nil: it is no process, or its tables are not the live ones
 	saved    time.Time
 	careful  int  // groups still to be applied carefully
 	size     int  // most events of a group
@@ -74,7 +76,7 @@ func (p *place) load(ctx context.Context) error {
 	}
 	after, err := p.db.Reacts(ctx, p.key)
 	if after != nil {
-		p.reacting = &kind.Reacting{After: *after, Journal: journal.New(p.Cfg.Catalogue)}
+		p.reacting = &groupstate.Reacting{After: *after, Encode: journal.New(p.Cfg.Catalogue).EncodeIn}
 	}
 	return err
 }
@@ -211,7 +213,7 @@ func (p *place) step(ctx context.Context) (woken <-chan struct{}, err error) {
 
 // live applies the next group of live events.
 func (p *place) live(ctx context.Context) (woken <-chan struct{}, err error) {
-	if _, all := p.held[kind.AllKeys]; all {
+	if _, all := p.held[projection.AllKeys]; all {
 		return make(chan struct{}), p.save(ctx)
 	}
 	follow := int64(math.MaxInt64)
@@ -280,7 +282,7 @@ func (p *place) apply(ctx context.Context, page *pages.Page, limit int64) error 
 	var moved ledger.Applied
 	stride.Fence = func(batch *pgx.Batch, held map[string]int64) {
 		reached, on := g.until, g.passed
-		if at, all := held[kind.AllKeys]; all { // it stops before the event
+		if at, all := held[projection.AllKeys]; all { // it stops before the event
 			reached, on = at-1, g.passedBelow(p.read, at)
 		}
 		moved = p.move(reached)

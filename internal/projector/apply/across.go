@@ -10,14 +10,17 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/tidemark-go/tidemark/internal/groupstate"
 	"github.com/tidemark-go/tidemark/internal/projector/failure"
 	"github.com/tidemark-go/tidemark/internal/projector/kind"
+	"github.com/tidemark-go/tidemark/internal/projector/pipeline"
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
 	"github.com/tidemark-go/tidemark/internal/pulse"
 	"github.com/tidemark-go/tidemark/internal/slice"
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/ledger"
 	"github.com/tidemark-go/tidemark/pkg/event"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 )
 
 // Keyed is an event of a projection across campaigns.
@@ -33,7 +36,7 @@ func KeyOf(k *registry.Projection, e *event.Event, fault error) (one Keyed) {
 	if !k.Wants(e) {
 		return one
 	}
-	one = Keyed{Event: e, Key: kind.AllKeys}
+	one = Keyed{Event: e, Key: projection.AllKeys}
 	if k.Described.Key != nil {
 		known := *e
 		if closed := new(feed.ClosedError); errors.As(fault, &closed) {
@@ -47,7 +50,7 @@ func KeyOf(k *registry.Projection, e *event.Event, fault error) (one Keyed) {
 		one.Fault = failure.Unreadable(fault)
 	}
 	if one.Fault != nil && one.Key == "" {
-		one.Key = kind.AllKeys
+		one.Key = projection.AllKeys
 	}
 	return one
 }
@@ -76,7 +79,7 @@ type Stride struct {
 	Events     []Keyed
 	Careful    bool     // an event is likely to fail
 	Reset      []string // keys whose rows are deleted first
-	Reacting   *kind.Reacting
+	Reacting   *groupstate.Reacting
 
 	// Fence queues what moves the place, behind the fence. held has the keys that failed, with the
 	// position of the event. Finish queues what follows for keys that were behind; nil: nothing.
@@ -127,7 +130,7 @@ func (a *Applier) stride(ctx context.Context, s *Stride, careful bool) (held map
 		return err
 	})
 	t.Use(k)
-	var g *kind.Group
+	var g *projection.Group
 	inParts := t.Streams && kind.Eventwise(k.Projection) != nil && !k.Intricate.Load() && !t.looksAhead()
 	if !careful && !inParts {
 		events := slice.Of(s.Events, func(e Keyed) event.Event { return *e.Event })
@@ -164,7 +167,7 @@ func (a *Applier) stride(ctx context.Context, s *Stride, careful bool) (held map
 			maps.Copy(held, stuck)
 		}
 	case inParts:
-		if held, err = t.strideInParts(ctx, s); errors.Is(err, kind.ErrIntricate) {
+		if held, err = t.strideInParts(ctx, s); errors.Is(err, pipeline.ErrIntricate) {
 			t.Checks = true
 			held, err = t.strideCarefully(ctx, s)
 		}
@@ -232,7 +235,7 @@ func (t *Transaction) strideCarefully(ctx context.Context, s *Stride) (held map[
 			continue
 		}
 		held[culprit.Key] = culprit.Event.Position
-		if culprit.Key == kind.AllKeys {
+		if culprit.Key == projection.AllKeys {
 			break
 		}
 		rest = slices.DeleteFunc(slices.Clone(rest), func(e Keyed) bool { return e.Key == culprit.Key })
@@ -262,8 +265,8 @@ func (t *Transaction) resetKeys(ctx context.Context, s *Stride, tables []string)
 		if cause == nil {
 			continue
 		}
-		first := slices.IndexFunc(s.Events, func(e Keyed) bool { return e.Key == key || key == kind.AllKeys })
-		if t.broken(ctx, cause) || first < 0 && key == kind.AllKeys {
+		first := slices.IndexFunc(s.Events, func(e Keyed) bool { return e.Key == key || key == projection.AllKeys })
+		if t.broken(ctx, cause) || first < 0 && key == projection.AllKeys {
 			return nil, t.Blame(cause)
 		}
 		if stuck[key] = 0; first < 0 {
@@ -275,7 +278,7 @@ func (t *Transaction) resetKeys(ctx context.Context, s *Stride, tables []string)
 		e.Key, stuck[key] = key, e.Event.Position
 		t.failKey(k, &e, cause).neverSkip()
 		s.Events = slices.DeleteFunc(slices.Clone(s.Events), func(e Keyed) bool {
-			return e.Key == key || key == kind.AllKeys
+			return e.Key == key || key == projection.AllKeys
 		})
 	}
 	return stuck, nil
@@ -284,8 +287,8 @@ func (t *Transaction) resetKeys(ctx context.Context, s *Stride, tables []string)
 func (t *Transaction) deleteKeys(ctx context.Context, k *registry.Projection, keys, tables []string) error {
 	g := t.Group(k, nil)
 	return t.Applier.Supervise(ctx, k, g, func(ctx context.Context) error {
-		own, ok := k.Projection.(kind.Resetter)
-		all := slices.Contains(keys, kind.AllKeys)
+		own, ok := k.Projection.(projection.Resetter)
+		all := slices.Contains(keys, projection.AllKeys)
 		for _, table := range slices.Backward(tables) {
 			name := pgx.Identifier{k.Schema, table}.Sanitize()
 			switch {

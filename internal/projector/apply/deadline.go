@@ -16,13 +16,14 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
 	"github.com/tidemark-go/tidemark/internal/pulse"
 	"github.com/tidemark-go/tidemark/pkg/event"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 )
 
 // Supervise calls a projection's code with a context that ends at its deadline. Code that has not
 // returned [registry.Grace] later is abandoned: its connection is closed and its group ended, so it
 // has no effect. In the application's own transaction, Supervise waits for it.
 func (a *Applier) Supervise(
-	ctx context.Context, k *registry.Projection, g *kind.Group, run func(context.Context) error,
+	ctx context.Context, k *registry.Projection, g *projection.Group, run func(context.Context) error,
 ) error {
 	timeout, start := k.Timeout(g.Events), time.Now()
 	pulse.Of(ctx).Within(a.Promises.Step)
@@ -50,7 +51,7 @@ func (a *Applier) Supervise(
 
 // late turns an error that a deadline has caused into a [failure.DeadlineError].
 func late(
-	bounded context.Context, k *registry.Projection, g *kind.Group, err error, timeout time.Duration, start time.Time,
+	bounded context.Context, k *registry.Projection, g *projection.Group, err error, timeout time.Duration, start time.Time,
 ) error {
 	closed := kind.LineOf(g).Conn != nil && kind.LineOf(g).Conn.IsClosed()
 	passed := errors.Is(err, context.DeadlineExceeded)
@@ -66,8 +67,8 @@ func late(
 
 // wrapAs replaces err's cause by a deadline, and keeps the event that err names.
 func wrapAs(err error, k *registry.Projection, timeout time.Duration, tried failure.Attempt) error {
-	at := failure.ApplyError{Projection: k.Name}
-	if named, ok := errors.AsType[*failure.ApplyError](err); ok {
+	at := projection.ApplyError{Projection: k.Name}
+	if named, ok := errors.AsType[*projection.ApplyError](err); ok {
 		at = *named
 	}
 	at.Err = &failure.DeadlineError{Projection: k.Name, Timeout: timeout, Tried: tried}
@@ -94,7 +95,7 @@ func (h *handling) run(call func() error, m *registry.Metrics) {
 }
 
 // abandon ends the group and closes the connection of code that does not return.
-func (a *Applier) abandon(ctx context.Context, k *registry.Projection, g *kind.Group, timeout time.Duration) error {
+func (a *Applier) abandon(ctx context.Context, k *registry.Projection, g *projection.Group, timeout time.Duration) error {
 	kind.EndGroup(g)
 	kind.LineOf(g).Abandoned = true
 	kind.LineOf(g).Disconnect()
@@ -106,7 +107,7 @@ func (a *Applier) abandon(ctx context.Context, k *registry.Projection, g *kind.G
 		return err
 	}
 	first := g.Events[0]
-	return &failure.ApplyError{
+	return &projection.ApplyError{
 		Projection: k.Name, CampaignID: first.CampaignID,
 		Err: &failure.DeadlineError{
 			Projection: k.Name, Timeout: timeout, Tried: failure.Attempt{Lost: true, Abandoned: true},
@@ -150,8 +151,8 @@ func disconnect(conn *pgxpool.Conn) func() {
 }
 
 // Load calls the projection's Load, if it has one. A panic becomes an error.
-func (a *Applier) Load(ctx context.Context, k *registry.Projection, g *kind.Group) (err error) {
-	l, ok := k.Projection.(kind.Loader)
+func (a *Applier) Load(ctx context.Context, k *registry.Projection, g *projection.Group) (err error) {
+	l, ok := k.Projection.(projection.Loader)
 	if !ok {
 		return nil
 	}
@@ -159,11 +160,11 @@ func (a *Applier) Load(ctx context.Context, k *registry.Projection, g *kind.Grou
 }
 
 // Apply calls the projection. A panic becomes an error.
-func (a *Applier) Apply(ctx context.Context, k *registry.Projection, g *kind.Group) error {
+func (a *Applier) Apply(ctx context.Context, k *registry.Projection, g *projection.Group) error {
 	return a.Supervise(ctx, k, g, func(ctx context.Context) error { return k.Apply(ctx, g) })
 }
 
-func guarded(k *registry.Projection, g *kind.Group, call func() error) (err error) {
+func guarded(k *registry.Projection, g *projection.Group, call func() error) (err error) {
 	kind.LineOf(g).At = pipeline.Origin{Projection: k.Name}
 	defer func() {
 		if r := recover(); r != nil {
@@ -172,7 +173,7 @@ func guarded(k *registry.Projection, g *kind.Group, call func() error) (err erro
 		kind.LineOf(g).At = pipeline.Origin{}
 	}()
 	err = call()
-	if _, named := errors.AsType[*failure.ApplyError](err); err == nil || named {
+	if _, named := errors.AsType[*projection.ApplyError](err); err == nil || named {
 		return err
 	}
 	return kind.LineOf(g).At.Wrap(err)

@@ -4,11 +4,11 @@ import (
 	"slices"
 
 	"github.com/tidemark-go/tidemark/internal/projector/failure"
-	"github.com/tidemark-go/tidemark/internal/projector/kind"
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
 	"github.com/tidemark-go/tidemark/internal/slice"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/pkg/event"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 )
 
 // groupState is a transaction's group: its units and their events, their rows of the registry and
@@ -101,7 +101,7 @@ func (h *groupState) stopped(k *registry.Projection) (n int) {
 		if f.Projection != k.Name {
 			continue
 		}
-		if f.policy.Action == kind.ActionSkip {
+		if f.policy.Action == projection.ActionSkip {
 			n++
 			continue
 		}
@@ -118,7 +118,7 @@ func (h *groupState) stopped(k *registry.Projection) (n int) {
 func (h *groupState) hasFailed(u *Unit) bool {
 	return slices.ContainsFunc(h.failures, func(f *incident) bool {
 		return f.CampaignID == u.Lease.CampaignID && f.Projection == u.Standing.Projection &&
-			f.policy.Action != kind.ActionSkip
+			f.policy.Action != projection.ActionSkip
 	})
 }
 

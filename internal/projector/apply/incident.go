@@ -15,12 +15,13 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/failed"
 	pauses "github.com/tidemark-go/tidemark/internal/store/pause"
 	"github.com/tidemark-go/tidemark/pkg/event"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 )
 
 // incident is an event that a projection could not apply, and the decision about it.
 type incident struct {
 	failed.Failure
-	policy  kind.Policy
+	policy  projection.Policy
 	outcome failed.Outcome // set once it is written
 }
 
@@ -57,12 +58,12 @@ func (a *Applier) describe(k *registry.Projection, e *event.Event, err error) fa
 func (t *Transaction) fail(k *registry.Projection, e *event.Event, cause error) *incident {
 	f := &incident{Failure: t.Applier.describe(k, e, failure.Cause(cause)), policy: k.Policy(e.Type)}
 	if failure.Later(cause) { // no policy may skip what cannot be read
-		f.policy = kind.DefaultPolicy
+		f.policy = projection.DefaultPolicy()
 	}
-	if failure.Waits(failure.Class(f.Class)) {
-		f.policy.Action = kind.ActionRetry // the event has not failed, so its policy does not matter
+	if failure.Waits(projection.Class(f.Class)) {
+		f.policy.Action = projection.ActionRetry // the event has not failed, so its policy does not matter
 	}
-	if f.Class == string(failure.ClassLock) && t.blockers != "" {
+	if f.Class == string(projection.ClassLock) && t.blockers != "" {
 		f.Message += "; in the way was " + t.blockers
 	}
 	t.failures = append(t.failures, f)
@@ -73,8 +74,8 @@ func (t *Transaction) fail(k *registry.Projection, e *event.Event, cause error) 
 // without that, even if its policy is to skip the event.
 func (f *incident) neverSkip() {
 	f.Reset = true
-	if f.policy.Action == kind.ActionSkip {
-		f.policy.Action = kind.ActionRetry
+	if f.policy.Action == projection.ActionSkip {
+		f.policy.Action = projection.ActionRetry
 	}
 }
 
@@ -82,13 +83,13 @@ func (f *incident) neverSkip() {
 func (t *Transaction) writeFailures() {
 	for _, f := range t.failures {
 		t.Sync()
-		if f.policy.Action == kind.ActionSkip {
+		if f.policy.Action == projection.ActionSkip {
 			failed.Skip(t.Batch, f.Failure, "policy of projection "+f.Projection)
 			continue
 		}
 		failed.Defer(t.Batch, f.Failure, kind.Schedule(f.policy, f.Failure, rand.Float64()),
 			func(o failed.Outcome) { f.outcome = o })
-		if f.policy.Action == kind.ActionPause {
+		if f.policy.Action == projection.ActionPause {
 			reason := fmt.Sprintf("event %d (%s) of campaign %q failed: %s", f.Seq, f.EventType, f.CampaignID, f.Message)
 			pauses.Failed(t.Batch, f.Group, f.Projection, f.Worker, reason)
 		}
@@ -106,7 +107,7 @@ func (t *Transaction) report(ctx context.Context) {
 			f.EventType, "class", f.Class, "code", f.Code,
 			"fingerprint", f.Fingerprint, "error", f.Message)
 		switch {
-		case f.policy.Action == kind.ActionSkip:
+		case f.policy.Action == projection.ActionSkip:
 			t.Applier.Metrics.Projections.Skipped.WithLabelValues(f.Projection).Inc()
 			log.ErrorContext(ctx, "projection failed, event skipped")
 			continue
@@ -118,11 +119,11 @@ func (t *Transaction) report(ctx context.Context) {
 		}
 		log = log.With("attempt", f.outcome.Attempt, "next_attempt", f.outcome.NextAttempt)
 		switch {
-		case f.Class == string(failure.ClassLock):
+		case f.Class == string(projection.ClassLock):
 			log.WarnContext(ctx, "projection waits for a lock, it will be tried again")
-		case f.Class == string(failure.ClassInfrastructure):
+		case f.Class == string(projection.ClassInfrastructure):
 			log.WarnContext(ctx, "projection waits for the infrastructure, it will be tried again")
-		case f.policy.Action == kind.ActionPause:
+		case f.policy.Action == projection.ActionPause:
 			log.ErrorContext(ctx, "projection failed, paused until it is resumed")
 		default:
 			log.WarnContext(ctx, "projection failed, it will be tried again", "attempts", f.policy.Attempts)

@@ -13,6 +13,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/lease"
 	"github.com/tidemark-go/tidemark/internal/store/ledger"
 	"github.com/tidemark-go/tidemark/pkg/event"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 )
 
 // applyIsolated redoes a failed group one campaign at a time, so only the culprit is deferred. It
@@ -107,7 +108,7 @@ func (t *Transaction) find(
 		}
 		to = from + size
 		size /= 2
-		var named *failure.ApplyError
+		var named *projection.ApplyError
 		if hinted = !hinted && errors.As(cause, &named); hinted {
 			if i := slices.IndexFunc(some, func(e event.Event) bool {
 				return e.CampaignID == named.CampaignID && e.Seq == named.Seq
@@ -171,7 +172,7 @@ func (t *Transaction) lookAhead(ctx context.Context, k *registry.Projection) err
 // notCommitted records that a transaction failed at its end on a living connection, though its statements
 // went through. The next groups are savepointed and look ahead: what is left to COMMIT may be a projection's.
 func (t *Transaction) notCommitted(ctx context.Context, err error) {
-	if _, named := errors.AsType[*failure.ApplyError](err); named || errors.Is(err, lease.ErrLost) ||
+	if _, named := errors.AsType[*projection.ApplyError](err); named || errors.Is(err, lease.ErrLost) ||
 		errors.Is(err, ledger.ErrLost) || t.Conn.IsClosed() || ctx.Err() != nil {
 		return
 	}

@@ -151,7 +151,7 @@ func (t *Transaction) applyInParts(ctx context.Context) error {
 		all = append(all, tasks...)
 		c, err := t.collect(ctx, k, tasks)
 		switch {
-		case errors.Is(err, kind.ErrIntricate):
+		case errors.Is(err, pipeline.ErrIntricate):
 			if err = t.fenceAhead(ctx); err == nil {
 				t.Use(k)
 				err = t.applyTasks(ctx, k, tasks)

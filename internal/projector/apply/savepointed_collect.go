@@ -13,6 +13,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
 	"github.com/tidemark-go/tidemark/internal/slice"
 	"github.com/tidemark-go/tidemark/pkg/event"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 )
 
 const (
@@ -43,7 +44,7 @@ type collection struct {
 func (t *Transaction) collect(ctx context.Context, k *registry.Projection, tasks []*task) (*collection, error) {
 	each := kind.Eventwise(k.Projection)
 	if each == nil || !t.Streams || t.apart || k.Intricate.Load() || t.looksAhead() {
-		return nil, kind.ErrIntricate
+		return nil, pipeline.ErrIntricate
 	}
 	c := &collection{Pipeline: pipeline.NewPipeline(t.Conn), k: k, tasks: tasks, failed: make([][]failedEvent, len(tasks))}
 	c.Disconnect, c.Collects = t.Disconnect, true
@@ -68,7 +69,7 @@ func (t *Transaction) collect(ctx context.Context, k *registry.Projection, tasks
 		if t.over(ctx, err) {
 			return nil, t.Blame(err)
 		}
-		return nil, kind.ErrIntricate
+		return nil, pipeline.ErrIntricate
 	}
 	for i, one := range tasks {
 		for _, f := range c.failed[i] {
@@ -78,7 +79,7 @@ func (t *Transaction) collect(ctx context.Context, k *registry.Projection, tasks
 	return c, nil
 }
 
-func (c *collection) run(ctx context.Context, each kind.EachEvent, g *kind.Group) error {
+func (c *collection) run(ctx context.Context, each kind.EachEvent, g *projection.Group) error {
 	texts := map[string]bool{}
 	last := "" // the text looked up last
 	for i, events := range c.events {
@@ -87,10 +88,10 @@ func (c *collection) run(ctx context.Context, each kind.EachEvent, g *kind.Group
 			err := c.apply(ctx, each, g, e)
 			switch {
 			case kind.GroupEnded(g):
-				return kind.ErrAbandoned
+				return projection.ErrAbandoned
 			case c.Refused || !c.plain(from, &e, texts, &last):
 				c.k.Intricate.Store(true)
-				return kind.ErrIntricate
+				return pipeline.ErrIntricate
 			case err == nil:
 				continue
 			case ctx.Err() != nil || failure.IsRollback(err): // tried again, with savepoints
@@ -107,7 +108,7 @@ func (c *collection) run(ctx context.Context, each kind.EachEvent, g *kind.Group
 }
 
 // apply calls the projection for one event. A panic becomes an error.
-func (c *collection) apply(ctx context.Context, each kind.EachEvent, g *kind.Group, e event.Event) (err error) {
+func (c *collection) apply(ctx context.Context, each kind.EachEvent, g *projection.Group, e event.Event) (err error) {
 	defer failure.Recover(&err)
 	g.At(e)
 	return each(ctx, g, e)

@@ -9,11 +9,13 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/tidemark-go/tidemark/internal/groupstate"
 	"github.com/tidemark-go/tidemark/internal/projector/failure"
 	"github.com/tidemark-go/tidemark/internal/projector/kind"
 	"github.com/tidemark-go/tidemark/internal/projector/pipeline"
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
 	"github.com/tidemark-go/tidemark/pkg/event"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 )
 
 // session is a transaction's connection and its settings in force: search_path, limits on
@@ -29,7 +31,7 @@ type session struct {
 	took     time.Duration // the last attempt at events of a projection
 	blockers string        // who blocked its statements, when last looked up; "": unknown
 	trying   bool          // it is rolled back, and moves no deferred campaign
-	reacting *kind.Reacting
+	reacting *groupstate.Reacting
 }
 
 // Blame wraps an error in a [failure.BrokenError] if the connection has broken.
@@ -55,7 +57,7 @@ func (s *session) useSchema(path string) {
 }
 
 // Group returns a projection's group of events.
-func (s *session) Group(k *registry.Projection, events []event.Event) *kind.Group {
+func (s *session) Group(k *registry.Projection, events []event.Event) *projection.Group {
 	g := kind.NewGroup(events, k.Name, k.Comment, s.Pipeline)
 	kind.React(g, s.reacting)
 	return g
@@ -141,7 +143,7 @@ func (s *session) broken(ctx context.Context, err error) bool {
 	if s.Abandoned || s.Conn.IsClosed() || ctx.Err() != nil || errors.As(err, &lost) {
 		return true
 	}
-	_, named := errors.AsType[*failure.ApplyError](err)
+	_, named := errors.AsType[*projection.ApplyError](err)
 	return !named && failure.IsInfrastructure(err) && !failure.IsLockTimeout(err)
 }
 

@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/tidemark-go/tidemark/internal/projector/failure"
-	"github.com/tidemark-go/tidemark/internal/projector/kind"
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 )
 
 // ShadowCampaigns limits how many campaigns a shadow claims at once: its transaction keeps them
@@ -150,7 +150,7 @@ func (s *shadow) tryUnit(ctx context.Context, t *Transaction, u *Unit) (again bo
 				continue
 			}
 			s.fail(f.Projection, f.Class)
-			if f.policy.Action != kind.ActionSkip {
+			if f.policy.Action != projection.ActionSkip {
 				end = f.Seq
 			}
 		}

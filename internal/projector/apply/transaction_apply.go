@@ -7,16 +7,16 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/tidemark-go/tidemark/internal/projector/kind"
 	"github.com/tidemark-go/tidemark/internal/projector/pipeline"
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
 	"github.com/tidemark-go/tidemark/pkg/event"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 )
 
 // applyAll hands every projection the units' events that it wants, as one group each.
 func (t *Transaction) applyAll(ctx context.Context) (err error) {
 	defer func() { err = t.Blame(err) }()
-	groups := make([]*kind.Group, 0, len(t.view.Projections))
+	groups := make([]*projection.Group, 0, len(t.view.Projections))
 	kinds := make([]*registry.Projection, 0, len(t.view.Projections))
 	for _, k := range t.view.Projections {
 		if err := t.resetRows(ctx, k, t.Units); err != nil {
@@ -105,7 +105,7 @@ func (t *Transaction) resetRows(ctx context.Context, k *registry.Projection, uni
 	g := t.Group(k, nil)
 	t.Use(k)
 	return t.Applier.Supervise(ctx, k, g, func(ctx context.Context) error {
-		if own, ok := k.Projection.(kind.Resetter); ok {
+		if own, ok := k.Projection.(projection.Resetter); ok {
 			return own.Reset(ctx, g, ids)
 		}
 		r := t.view.Rows[k.Name]

@@ -7,48 +7,28 @@ import (
 	"time"
 
 	"github.com/tidemark-go/tidemark/internal/redact"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 )
 
-// ApplyError is projector.ApplyError.
-type ApplyError struct {
-	Projection string
-	CampaignID string
-	Seq        int64
-	EventType  string
-	Err        error
-
-	redacted string // Err's text without values, where the event was at hand
-}
-
-func (e *ApplyError) Error() string {
-	if e.Seq == 0 {
-		return fmt.Sprintf("projection %s: %v", e.Projection, e.Err)
-	}
-	return fmt.Sprintf("projection %s: event %d (%s) of campaign %q: %v", e.Projection, e.Seq, e.EventType, e.CampaignID,
-		e.Err)
-}
-
-// Cause returns what an [ApplyError] wraps, and any other error as it is.
+// Cause returns what a [projection.ApplyError] wraps, and any other error as it is.
 func Cause(err error) error {
-	if apply, ok := errors.AsType[*ApplyError](err); ok {
+	if apply, ok := errors.AsType[*projection.ApplyError](err); ok {
 		return apply.Err
 	}
 	return err
 }
 
-// RedactApply sets the text of an error for readers who may not see values of events.
-func RedactApply(e *ApplyError, text string) { e.redacted = text }
+// RedactApply sets the text of an error's cause for readers who may not see values of events.
+func RedactApply(e *projection.ApplyError, text string) { e.Err = &redacted{e.Err, text} }
 
-func (e *ApplyError) Unwrap() error { return e.Err }
-
-// Redacted returns the message without values of events, for logs and readers who may not see payloads.
-func (e *ApplyError) Redacted() string {
-	shown := *e
-	if shown.Err = errors.New(redact.Safe(e.Err)); e.redacted != "" {
-		shown.Err = errors.New(e.redacted)
-	}
-	return shown.Error()
+// redacted is an error whose text without values is known.
+type redacted struct {
+	error
+	text string
 }
+
+func (r *redacted) Unwrap() error    { return r.error }
+func (r *redacted) Redacted() string { return r.text }
 
 // DeadlineError is the error of a projection that exceeded its policy's timeout, in its code or in
 // one of its statements, or because its group was too large. It is a transient failure.
@@ -80,8 +60,8 @@ func (e *DeadlineError) Error() string {
 // Unwrap makes the error match [context.DeadlineExceeded].
 func (e *DeadlineError) Unwrap() error { return context.DeadlineExceeded }
 
-// FailureClass returns [ClassTransient]: the next attempt may be quicker.
-func (e *DeadlineError) FailureClass() Class { return ClassTransient }
+// FailureClass returns [projection.ClassTransient]: the next attempt may be quicker.
+func (e *DeadlineError) FailureClass() projection.Class { return projection.ClassTransient }
 
 // FailureCode returns the code that is stored.
 func (e *DeadlineError) FailureCode() string { return codeDeadline }
@@ -116,8 +96,8 @@ func (e *PutOffError) Error() string {
 // Redacted returns the error's text, which has no values.
 func (e *PutOffError) Redacted() string { return e.Error() }
 
-// FailureClass returns [ClassInfrastructure]: the event waits, and counts no attempt.
-func (e *PutOffError) FailureClass() Class { return ClassInfrastructure }
+// FailureClass returns [projection.ClassInfrastructure]: the event waits, and counts no attempt.
+func (e *PutOffError) FailureClass() projection.Class { return projection.ClassInfrastructure }
 
 // FailureCode returns the code that is stored.
 func (e *PutOffError) FailureCode() string { return e.Code }
@@ -136,8 +116,8 @@ func (e *CrashError) Error() string {
 		"it alone, the last one at this event", e.Crashes, e.Alone)
 }
 
-// FailureClass returns [ClassPermanent]: the event would end the next process too.
-func (e *CrashError) FailureClass() Class { return ClassPermanent }
+// FailureClass returns [projection.ClassPermanent]: the event would end the next process too.
+func (e *CrashError) FailureClass() projection.Class { return projection.ClassPermanent }
 
 // FailureCode returns the code that is stored.
 func (e *CrashError) FailureCode() string { return CodeCrash }

@@ -1,3 +1,3 @@
-// Package kind holds what users write and receive: projections of every kind, their policies, and
-// the groups of events that they apply. Package projector exposes it through aliases.
+// Package kind is what the engine does with projections of every kind, and with the groups of events that they
+// apply. Package projection declares them.
 package kind

@@ -7,16 +7,18 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/tidemark-go/tidemark/pkg/projection"
 )
 
-func drawPolicy(t *rapid.T) Policy {
+func drawPolicy(t *rapid.T) projection.Policy {
 	base := time.Duration(rapid.Int64Range(int64(time.Millisecond), int64(48*time.Hour)).Draw(t, "base"))
-	p := Policy{
-		Action: ActionRetry, Attempts: rapid.IntRange(1, 100).Draw(t, "attempts"), Base: base,
+	p := projection.Policy{
+		Action: projection.ActionRetry, Attempts: rapid.IntRange(1, 100).Draw(t, "attempts"), Base: base,
 		Max:    base + time.Duration(rapid.Int64Range(0, int64(1000*time.Hour)).Draw(t, "max")),
 		Factor: rapid.Float64Range(1, 100).Draw(t, "factor"),
 	}
-	if err := CheckPolicy(p); err != nil {
+	if err := p.Validate(); err != nil {
 		t.Fatal(err)
 	}
 	return p
@@ -26,7 +28,7 @@ func TestAWaitIsTheLesserOfItsPowerAndTheMostGiveOrTakeTheJitter(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		p, random := drawPolicy(t), rapid.Float64Range(0, 1).Draw(t, "random")
-		waits := p.waits(random)
+		waits := waitsOf(p, random)
 		if len(waits) == 0 || len(waits) > mostWaits {
 			t.Fatalf("%d waits", len(waits))
 		}
@@ -46,7 +48,7 @@ func TestTheLastWaitGoesForAllFurtherFailures(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		p := drawPolicy(t)
-		waits := p.waits(0.5)
+		waits := waitsOf(p, 0.5)
 		if last := waits[len(waits)-1]; len(waits) < mostWaits && p.Factor > 1 && last != p.Max {
 			t.Fatalf("the last of %d waits is %v, not the longest, %v", len(waits), last, p.Max)
 		}
@@ -56,13 +58,13 @@ func TestTheLastWaitGoesForAllFurtherFailures(t *testing.T) {
 func TestTheDefaultWaitsDoubleFromASecondToFiveMinutes(t *testing.T) {
 	t.Parallel()
 	var got []string
-	for _, wait := range DefaultPolicy.waits(0.5) {
+	for _, wait := range waitsOf(projection.DefaultPolicy(), 0.5) {
 		got = append(got, wait.String())
 	}
 	if want := "1s 2s 4s 8s 16s 32s 1m4s 2m8s 4m16s 5m0s"; strings.Join(got, " ") != want {
 		t.Errorf("waits are %s, want %s", strings.Join(got, " "), want)
 	}
-	if low, high := DefaultPolicy.waits(0)[9], DefaultPolicy.waits(1)[9]; low != 270*time.Second ||
+	if low, high := waitsOf(projection.DefaultPolicy(), 0)[9], waitsOf(projection.DefaultPolicy(), 1)[9]; low != 270*time.Second ||
 		high != 330*time.Second {
 		t.Errorf("the longest wait is %v … %v, want five minutes give or take a tenth", low, high)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/tidemark-go/tidemark/internal/projector/failure"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 )
 
 // Origin is the projection and the event that a queued statement is for.
@@ -45,6 +46,28 @@ type Pipeline struct {
 // NewPipeline returns an empty pipeline for a connection.
 func NewPipeline(conn *pgx.Conn) *Pipeline { return &Pipeline{Conn: conn, Batch: &pgx.Batch{}} }
 
+// ErrIntricate means that a projection's statements cannot be cut into parts: it reads results,
+// queues for several events at once, uses too many statements, or learns their outcome only at the
+// end.
+var ErrIntricate = errors.New("the projection's statements cannot be cut into parts")
+
+// About has the statements queued from now on belong to a projection's event.
+func (p *Pipeline) About(projection, campaignID string, seq int64, eventType string) {
+	p.At = Origin{Projection: projection, CampaignID: campaignID, Seq: seq, EventType: eventType}
+}
+
+// Direct runs what is queued and returns the connection.
+func (p *Pipeline) Direct(ctx context.Context) (*pgx.Conn, error) {
+	if p.Collects {
+		p.Refused = true
+		return nil, ErrIntricate
+	}
+	if err := p.Flush(ctx); err != nil {
+		return nil, err
+	}
+	return p.Conn, nil
+}
+
 // Queue adds a statement for the origin At.
 func (p *Pipeline) Queue(sql string, args ...any) *pgx.QueuedQuery {
 	p.Sync()
@@ -66,7 +89,7 @@ func (p *Pipeline) Sync() {
 }
 
 // Flush runs what is queued, in one round trip. It returns the first error, as a
-// [*failure.ApplyError] if the statement belongs to a projection.
+// [*projection.ApplyError] if the statement belongs to a projection.
 //
 // pgx prepares a batch's new statements before it runs the first, so a projection's statement would not
 // find its tables if the search_path is set in the same batch. Such a statement begins a batch of its
@@ -176,7 +199,7 @@ func (o Origin) Wrap(err error) error {
 	if o.Projection == "" || err == nil {
 		return err
 	}
-	return &failure.ApplyError{
+	return &projection.ApplyError{
 		Projection: o.Projection, CampaignID: o.CampaignID, Seq: o.Seq, EventType: o.EventType,
 		Err: err,
 	}

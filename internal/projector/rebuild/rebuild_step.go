@@ -12,13 +12,13 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/apply"
 	"github.com/tidemark-go/tidemark/internal/projector/exchange"
 	"github.com/tidemark-go/tidemark/internal/projector/failure"
-	"github.com/tidemark-go/tidemark/internal/projector/kind"
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
 	"github.com/tidemark-go/tidemark/internal/projector/replay"
 	"github.com/tidemark-go/tidemark/internal/redact"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/ledger"
 	"github.com/tidemark-go/tidemark/internal/store/rows"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 )
 
 // stepInterval is the longest time between a worker's looks at rebuilds.
@@ -111,7 +111,7 @@ func (b *Rebuilder) ReadRows(ctx context.Context) (map[string]*rebuildRow, error
 // stepOne does the next step of a projection. It reports whether it has changed the registry.
 func (b *Rebuilder) stepOne(ctx context.Context, name string, rows map[string]*rebuildRow) (changed bool, err error) {
 	live, building, kept := rows[name], rows[registry.NextTables.Of(name)], rows[registry.PreviousTables.Of(name)]
-	if live == nil || b.Cfg.Mode == kind.ModeShadowOnly {
+	if live == nil || b.Cfg.Mode == projection.ModeShadowOnly {
 		return false, nil
 	}
 	if kept != nil && (kept.Expired || kept.Version == Withdrawn) { // the worker that withdraws it may have died

@@ -20,6 +20,7 @@ import (
 	pauses "github.com/tidemark-go/tidemark/internal/store/pause"
 	"github.com/tidemark-go/tidemark/internal/store/rows"
 	"github.com/tidemark-go/tidemark/pkg/event"
+	"github.com/tidemark-go/tidemark/pkg/lookback"
 )
 
 // swapSet is the name of a set while two sets exchange names.
@@ -135,7 +136,7 @@ func (b *Rebuilder) prepareSwap(ctx context.Context, k *registry.Projection, o r
 		if err != nil {
 			return err
 		}
-		report, err := b.Replayer.Verify(ctx, replay.VerifyRequest{
+		report, err := b.Replayer.Verify(ctx, lookback.VerifyRequest{
 			Projection: k.Name, Sample: o.Verify,
 			Ignore: append(passing, o.Ignore...), Concurrency: 1,
 		})

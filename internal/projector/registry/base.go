@@ -21,6 +21,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/tracing"
 	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 )
 
 // Base is shared by all parts of a projector: the configuration, the projections that it has, and
@@ -113,7 +114,7 @@ func (b *Base) Bounds() promises {
 // Settings is a complete Config. New converts one into the other, so the fields are the same.
 type Settings struct {
 	Pool                *pgxpool.Pool
-	Projections         []kind.Projection
+	Projections         []projection.Projection
 	ConsumerGroup       string
 	Schema              string
 	Catalogue           *journal.Catalogue
@@ -131,13 +132,13 @@ type Settings struct {
 	ManualRebuilds      bool
 	OwnTablesOnly       bool
 	NoFunctions         bool
-	OnFailure           kind.Policy
+	OnFailure           projection.Policy
 	FailureLogRetention time.Duration
 	ApplyTimeout        time.Duration
 	ShutdownTimeout     time.Duration
 	GapRate             int
 	Proof               bool
-	Mode                kind.Mode
+	Mode                projection.Mode
 	InlineBestEffort    bool
 	OnStep              func(kind.Step)
 }

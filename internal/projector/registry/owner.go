@@ -2,35 +2,14 @@ package registry
 
 import (
 	"context"
-	"fmt"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/internal/slice"
 	"github.com/tidemark-go/tidemark/internal/store/rows"
+	"github.com/tidemark-go/tidemark/pkg/lookback"
 )
-
-// OwnerError is returned instead of reading a table whose owner may do less than the session. Reading
-// it can run code of its owner, such as a policy, a cast or a view, with all rights of the session's
-// user: SET ROLE is no boundary, because that code can reset it.
-type OwnerError struct {
-	Table  string // with its schema, quoted if need be; "": the whole schema
-	Schema string // without a table
-	Owner  string // its role
-	User   string // of the session
-}
-
-func (e *OwnerError) Error() string {
-	what := fmt.Sprintf("the table %s belongs to %s", e.Table, e.Owner)
-	if e.Table == "" {
-		what = fmt.Sprintf("the schema %s may have functions of %s", e.Schema, e.Owner)
-	}
-	return fmt.Sprintf("%s, and this session is one of %s, which may do more: reading it would "+
-		"lend these rights to %[3]s. Connect with a login that is a member of %[3]s and of no other role, as workers do "+
-		"(--models-url or TIDEMARK_MODELS_URL; in Go the pool), or let a worker do it, by the API or the pages",
-		what, e.User, e.Owner)
-}
 
 // Session is a transaction, or a connection within one.
 type Session interface {
@@ -68,7 +47,7 @@ func Resolvable(ctx context.Context, db rows.Querier, schema string) error {
 	type found struct{ Schema, Owner, User string }
 	refused, err := rows.All(ctx, db, pgx.RowToStructByPos[found], "", queryForeignSchema, schema)
 	if err == nil && len(refused) > 0 {
-		err = &OwnerError{Schema: refused[0].Schema, Owner: refused[0].Owner, User: refused[0].User}
+		err = &lookback.OwnerError{Schema: refused[0].Schema, Owner: refused[0].Owner, User: refused[0].User}
 	}
 	return err
 }
@@ -77,7 +56,7 @@ func readable(ctx context.Context, db rows.Querier, schema string, tables []stri
 	type found struct{ Table, Owner, User string }
 	refused, err := rows.All(ctx, db, pgx.RowToStructByPos[found], "", queryForeign, schema, tables, held)
 	if err == nil && len(refused) > 0 {
-		err = &OwnerError{Table: refused[0].Table, Owner: refused[0].Owner, User: refused[0].User}
+		err = &lookback.OwnerError{Table: refused[0].Table, Owner: refused[0].Owner, User: refused[0].User}
 	}
 	return err
 }

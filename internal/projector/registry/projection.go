@@ -18,12 +18,13 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 )
 
 // Projection is one of this worker's projections with one of its sets of tables.
 type Projection struct {
-	kind.Projection
-	Described kind.Spec
+	projection.Projection
+	Described projection.Spec
 	Name      string // under which the set is registered
 	Schema    string // of its tables
 	Path      string // search_path of its statements
@@ -37,8 +38,8 @@ type Projection struct {
 	Savepoints atomic.Int64 // groups still to be cut into small parts because of it
 	Slow       atomic.Int64 // groups still to be left whole, because it took long to fail
 
-	onFailure   kind.Policy            // complete
-	onFailureOf map[string]kind.Policy // complete, by event type, with their aliases
+	onFailure   projection.Policy            // complete
+	onFailureOf map[string]projection.Policy // complete, by event type, with their aliases
 }
 
 // Identity must match between a row of the registry and the code.
@@ -49,13 +50,13 @@ type Identity struct {
 
 // Index returns the projections as given, with their live tables, and all sets of tables that they may have.
 func Index(
-	projections []kind.Projection, catalogue *journal.Catalogue, onFailure kind.Policy, schema string,
+	projections []projection.Projection, catalogue *journal.Catalogue, onFailure projection.Policy, schema string,
 ) (list, sets []*Projection, err error) {
 	var errs []error
 	given := map[Identity]bool{}
 	for _, p := range projections {
-		k := &Projection{Projection: p, Described: p.Spec()}
-		if err := kind.CheckSpec(k.Described); err != nil {
+		k := &Projection{Projection: kind.Prepared(p), Described: p.Spec()}
+		if err := kind.Check(k.Projection, k.Described); err != nil {
 			errs = append(errs, err)
 			continue
 		}
@@ -87,19 +88,19 @@ func Index(
 	return list, sets, errors.Join(errs...)
 }
 
-func (k *Projection) settle(catalogue *journal.Catalogue, standard kind.Policy) error {
+func (k *Projection) settle(catalogue *journal.Catalogue, standard projection.Policy) error {
 	var errs []error
 	wrong := func(what string, err error) {
 		if err != nil {
 			errs = append(errs, fmt.Errorf("projection %s: %s: %w", k.Described.Name, what, err))
 		}
 	}
-	k.onFailure = kind.CompletePolicy(k.Described.OnFailure, standard)
-	wrong("OnFailure", kind.CheckPolicy(k.onFailure))
-	k.onFailureOf = map[string]kind.Policy{}
+	k.onFailure = k.Described.OnFailure.Or(standard)
+	wrong("OnFailure", k.onFailure.Validate())
+	k.onFailureOf = map[string]projection.Policy{}
 	for t, policy := range k.Described.OnFailureOf {
-		policy = kind.CompletePolicy(policy, k.onFailure)
-		wrong("OnFailureOf "+t, kind.CheckPolicy(policy))
+		policy = policy.Or(k.onFailure)
+		wrong("OnFailureOf "+t, policy.Validate())
 		names := catalogue.Names(t)
 		if k.types != nil && !k.types[names[0]] {
 			wrong("OnFailureOf "+t, errors.New("it does not want events of this type"))
@@ -112,7 +113,7 @@ func (k *Projection) settle(catalogue *journal.Catalogue, standard kind.Policy) 
 }
 
 // Policy returns the policy for failures on events of a type.
-func (k *Projection) Policy(eventType string) kind.Policy {
+func (k *Projection) Policy(eventType string) projection.Policy {
 	if policy, ok := k.onFailureOf[eventType]; ok {
 		return policy
 	}
@@ -121,13 +122,13 @@ func (k *Projection) Policy(eventType string) kind.Policy {
 
 // Skips reports whether the projection skips events of this type that fail for this cause.
 func (k *Projection) Skips(eventType string, cause error) bool {
-	return k.Policy(eventType).Action == kind.ActionSkip && !failure.Waits(k.Classify(failure.Cause(cause))) &&
+	return k.Policy(eventType).Action == projection.ActionSkip && !failure.Waits(k.Classify(failure.Cause(cause))) &&
 		!failure.Later(cause)
 }
 
 // MaySkip reports whether any policy of the projection skips failed events.
 func (k *Projection) MaySkip() bool {
-	skips := func(p kind.Policy) bool { return p.Action == kind.ActionSkip }
+	skips := func(p projection.Policy) bool { return p.Action == projection.ActionSkip }
 	return skips(k.onFailure) || slices.ContainsFunc(slices.Collect(maps.Values(k.onFailureOf)), skips)
 }
 
@@ -208,27 +209,27 @@ func (b *Base) Infrastructure(ctx context.Context, err error) bool {
 		return true
 	}
 	var broken *failure.BrokenError
-	if _, named := errors.AsType[*failure.ApplyError](err); named && !errors.As(err, &broken) {
+	if _, named := errors.AsType[*projection.ApplyError](err); named && !errors.As(err, &broken) {
 		return false
 	}
 	return failure.IsInfrastructure(err)
 }
 
 // Classify returns the class of an error. It asks the projection's own classifier first.
-func (k *Projection) Classify(err error) (class failure.Class) {
+func (k *Projection) Classify(err error) (class projection.Class) {
 	if _, putOff := errors.AsType[*failure.PutOffError](err); putOff || k.Described.Classify == nil {
-		return failure.Classify(err)
+		return projection.Classify(err)
 	}
 	defer func() {
 		if recover() != nil { // a classifier that fails must not fail the worker
-			class = failure.Classify(err)
+			class = projection.Classify(err)
 		}
 	}()
 	switch class := k.Described.Classify(err); class {
-	case failure.ClassInfrastructure, failure.ClassTransient, failure.ClassPermanent, failure.ClassLock:
+	case projection.ClassInfrastructure, projection.ClassTransient, projection.ClassPermanent, projection.ClassLock:
 		return class
 	}
-	return failure.Classify(err)
+	return projection.Classify(err)
 }
 
 // Timeout returns the projection's timeout for the events: the longest of any of them.

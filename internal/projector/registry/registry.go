@@ -15,6 +15,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/ledger"
 	"github.com/tidemark-go/tidemark/internal/store/rows"
 	"github.com/tidemark-go/tidemark/pkg/event"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 )
 
 // The states of a set of tables.
@@ -39,7 +40,7 @@ type Registrar struct{ *Base }
 func (g *Registrar) check(ctx context.Context) error {
 	var errs []error
 	for _, k := range g.Projections {
-		checker, ok := k.Projection.(kind.Checker)
+		checker, ok := k.Projection.(projection.Checker)
 		if !ok {
 			continue
 		}
@@ -174,9 +175,9 @@ func (g *Registrar) Insert(ctx context.Context, tx pgx.Tx, k *Projection) (*Regi
 		Name: k.Name, Version: k.Described.Version, State: StateJoining, ConsumerGroup: g.Cfg.ConsumerGroup,
 		SchemaName: k.Schema, TableNames: tables, ResolvedAhead: ahead, Across: k.Described.Across(),
 	}
-	scope := kind.ScopeCampaign
+	scope := projection.ScopeCampaign
 	if r.Across {
-		r.State, scope = StateActive, kind.ScopeJournal // its readers begin at the first event
+		r.State, scope = StateActive, projection.ScopeJournal // its readers begin at the first event
 		places := k.Places()
 		if err := ledger.Register(ctx, tx, ledger.Projection, places, make([]int64, len(places))); err != nil {
 			return nil, err
@@ -263,7 +264,7 @@ func (g *Registrar) createTables(ctx context.Context, tx pgx.Tx, k *Projection) 
 
 // ownReset reports whether the rows of a campaign, or of a key, are not found by campaign_id.
 func ownReset(k *Projection) bool {
-	_, own := k.Projection.(kind.Resetter)
+	_, own := k.Projection.(projection.Resetter)
 	return own || k.Described.KeyColumn != ""
 }
 
@@ -279,5 +280,5 @@ func (g *Registrar) checkKeys(ctx context.Context, tx pgx.Tx, k *Projection, tab
 	}
 	return fmt.Errorf("projection %s: campaign_id is in no key of its table %s, so campaigns could write the same row: "+
 		"put campaign_id into the table's keys, or give the projection the scope %s, which applies the events of all "+
-		"campaigns in one order", k.Described.Name, shared[0], kind.ScopeJournal)
+		"campaigns in one order", k.Described.Name, shared[0], projection.ScopeJournal)
 }

@@ -9,13 +9,14 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/projector/kind"
 	"github.com/tidemark-go/tidemark/internal/store/rows"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 )
 
 // registeredScope is the scope of a registered set of tables.
 type registeredScope struct {
 	Name       string
 	Version    int
-	Scope      kind.Scope
+	Scope      projection.Scope
 	Partitions int
 }
 
@@ -28,10 +29,10 @@ func (g *Registrar) checkScopes(ctx context.Context) error {
 	var faults []error
 	for _, k := range g.Projections {
 		for _, r := range all {
-			scope, n := kind.ScopeCampaign, len(k.Places())
+			scope, n := projection.ScopeCampaign, len(k.Places())
 			_, reacts := kind.ReactsFrom(k.Projection)
 			if k.Described.Across() {
-				scope = kind.ScopeJournal
+				scope = projection.ScopeJournal
 			}
 			switch {
 			case ProjectionOf(r.Name) != k.Described.Name:

@@ -19,6 +19,8 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/pages"
 	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/lookback"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 )
 
 // fold applies the journal to the scratch tables of a projection across campaigns, in the order of
@@ -195,7 +197,7 @@ func (y *Replayer) travelAcross(
 	}
 	defer f.close(ctx)
 	f.head = floor
-	if key != "" && key != kind.AllKeys {
+	if key != "" && key != projection.AllKeys {
 		f.takes = func(other string) bool { return other == key }
 	}
 	return f.show(ctx, visit, "positions go up", places, func(at int64) error { return f.to(ctx, at) })
@@ -254,7 +256,7 @@ func (v *verification) verifyAcross(ctx context.Context) error {
 		f.takes = func(key string) bool { _, there := slices.BinarySearch(compared.ids, key); return there }
 	}
 	for _, t := range f.tables {
-		v.report.Tables = append(v.report.Tables, VerifiedTable{Table: t.Name})
+		v.report.Tables = append(v.report.Tables, lookback.VerifiedTable{Table: t.Name})
 	}
 	found := &findings{passed: int64(len(again))}
 	v.report.Campaigns += found.passed // settle takes them from those that were verified
@@ -312,7 +314,7 @@ func (v *verification) stand(ctx context.Context, f *fold) (again []string, err 
 			again = append(again, s.CampaignID)
 		}
 	}
-	if err == nil && slices.Contains(again, kind.AllKeys) {
+	if err == nil && slices.Contains(again, projection.AllKeys) {
 		err = fmt.Errorf("%w: it is about to be applied again from the first event, try again when it is", ErrNotVerifiable)
 	}
 	return again, err

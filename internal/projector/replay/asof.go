@@ -3,7 +3,6 @@ package replay
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -17,67 +16,29 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/lease"
 	"github.com/tidemark-go/tidemark/internal/store/rows"
 	"github.com/tidemark-go/tidemark/pkg/event"
+	"github.com/tidemark-go/tidemark/pkg/lookback"
 )
 
 // stateBytes is the most bytes of rows that [Projector.AsOf] and [Projector.Diff] hold in memory.
 const stateBytes = 32 << 20
 
-// ErrStateTooLarge is returned by [Projector.AsOf] and [Projector.Diff] for rows of more than 32 MiB.
-var ErrStateTooLarge = errors.New("rows come to more than 32 MiB: choose an earlier event, or query the live tables")
-
-// State holds a projection's rows of one campaign after one of its events.
-type State struct {
-	Projection string
-	Version    int
-	CampaignID string
-	Seq        int64
-	Tables     []StateTable // in the order of their creation
-}
-
-// StateTable holds the rows of a table.
-type StateTable struct {
-	Table   string
-	Key     []string          // columns of the primary key; empty: none
-	Columns []string          // all, in table order
-	Rows    []json.RawMessage // objects, in the order of the key
-}
-
 // AsOf is [Projector.AsOf].
-func (y *Replayer) AsOf(ctx context.Context, projection, campaignID string, seq int64) (state State, err error) {
+func (y *Replayer) AsOf(ctx context.Context, projection, campaignID string, seq int64) (state lookback.State, err error) {
 	defer rows.Explain(&err, "projection %s of campaign %q as of event %d", projection, campaignID, seq)
 	err = y.travel(ctx, projection, campaignID, func(s *scratch, to func(int64) error) (err error) {
 		if err = to(seq); err != nil {
 			return err
 		}
-		state = State{Projection: projection, Version: s.k.Described.Version, CampaignID: campaignID, Seq: seq}
+		state = lookback.State{Projection: projection, Version: s.k.Described.Version, CampaignID: campaignID, Seq: seq}
 		state.Tables, err = s.rows(ctx)
 		return err
 	}, seq)
 	return state, err
 }
 
-// ChangeKind is the kind of change of a row.
-type ChangeKind string
-
-// The kinds of changes.
-const (
-	ChangeAdded   ChangeKind = "added"
-	ChangeRemoved ChangeKind = "removed"
-	ChangeChanged ChangeKind = "changed"
-)
-
-// Change is the change of a row between two events.
-type Change struct {
-	Kind          ChangeKind
-	Table         string
-	Key           json.RawMessage // an array: the primary key's values; nil: the table has none
-	Before, After json.RawMessage // the row as an object; nil: no such row
-	Columns       []string        // the changed columns, in order
-}
-
 // Diff is [Projector.Diff].
-func (y *Replayer) Diff(ctx context.Context, projection, campaignID string, from, to int64) ([]Change, error) {
-	var changes []Change
+func (y *Replayer) Diff(ctx context.Context, projection, campaignID string, from, to int64) ([]lookback.Change, error) {
+	var changes []lookback.Change
 	size := 0
 	err := y.travel(ctx, projection, campaignID, func(s *scratch, until func(int64) error) error {
 		if from > to {
@@ -97,15 +58,15 @@ func (y *Replayer) Diff(ctx context.Context, projection, campaignID string, from
 		}
 		c := s.chosen([]string{campaignID})
 		for i, t := range s.tables {
-			_, err := s.compare(ctx, t, s.before(i), VerifyRequest{}.ignored(t), c, func(d Difference) {
+			_, err := s.compare(ctx, t, s.before(i), ignored(lookback.VerifyRequest{}, t), c, func(d lookback.Difference) {
 				if size += len(d.Got) + len(d.Want); size > stateBytes {
 					return
 				}
-				kind := map[DifferenceKind]ChangeKind{
-					DifferenceMissing: ChangeAdded, DifferenceExtra: ChangeRemoved,
-					DifferenceDifferent: ChangeChanged,
+				kind := map[lookback.DifferenceKind]lookback.ChangeKind{
+					lookback.DifferenceMissing: lookback.ChangeAdded, lookback.DifferenceExtra: lookback.ChangeRemoved,
+					lookback.DifferenceDifferent: lookback.ChangeChanged,
 				}[d.Kind]
-				changes = append(changes, Change{
+				changes = append(changes, lookback.Change{
 					Kind: kind, Table: d.Table, Key: d.Key, Before: d.Got, After: d.Want,
 					Columns: d.Columns,
 				})
@@ -115,7 +76,7 @@ func (y *Replayer) Diff(ctx context.Context, projection, campaignID string, from
 			}
 		}
 		if size > stateBytes {
-			return ErrStateTooLarge
+			return lookback.ErrStateTooLarge
 		}
 		return nil
 	}, from, to)
@@ -183,11 +144,11 @@ func (s *scratch) show(
 }
 
 // rows reads all rows of all tables.
-func (s *scratch) rows(ctx context.Context) ([]StateTable, error) {
+func (s *scratch) rows(ctx context.Context) ([]lookback.StateTable, error) {
 	if err := s.unbounded(ctx); err != nil {
 		return nil, err
 	}
-	tables, size := make([]StateTable, len(s.tables)), 0
+	tables, size := make([]lookback.StateTable, len(s.tables)), 0
 	for i, t := range s.tables {
 		order := slice.Of(t.Key, func(column string) string { return "t." + pgx.Identifier{column}.Sanitize() })
 		if len(t.Key) == 0 {
@@ -195,14 +156,14 @@ func (s *scratch) rows(ctx context.Context) ([]StateTable, error) {
 		}
 		found, err := rows.All(ctx, s.Conn, func(row pgx.CollectableRow) (json.RawMessage, error) {
 			if size += len(row.RawValues()[0]); size > stateBytes {
-				return nil, ErrStateTooLarge
+				return nil, lookback.ErrStateTooLarge
 			}
 			return pgx.RowTo[json.RawMessage](row)
 		}, "read the table "+t.Name, fmt.Sprintf(formatTableInOrder, s.table(t.Name), strings.Join(order, ", ")))
 		if err != nil {
 			return nil, err
 		}
-		tables[i] = StateTable{Table: t.Name, Key: t.Key, Columns: t.Columns, Rows: found}
+		tables[i] = lookback.StateTable{Table: t.Name, Key: t.Key, Columns: t.Columns, Rows: found}
 	}
 	return tables, nil
 }

@@ -15,42 +15,15 @@ import (
 	"github.com/tidemark-go/tidemark/internal/slice"
 	"github.com/tidemark-go/tidemark/internal/store/rows"
 	"github.com/tidemark-go/tidemark/pkg/event"
+	"github.com/tidemark-go/tidemark/pkg/lookback"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 )
 
 // gone is the key under which the trigger records the event that deleted the row.
 const gone = ""
 
-// WhyRequest is projector.WhyRequest.
-type WhyRequest struct {
-	Projection string
-	CampaignID string
-	Table      string // "": the projection's only one
-	// values of the primary key without campaign_id, in column order: as text, or as the text of the row's JSON
-	Key []string
-	Seq int64 // as of this event; 0: the last event
-}
-
-// Why names the events that wrote a row's current values.
-type Why struct {
-	Projection string
-	Table      string
-	CampaignID string
-	Seq        int64           // the last event applied
-	Key        json.RawMessage // an object: the primary key
-	Row        json.RawMessage // an object; nil: no such row
-	Causes     []Cause         // one per column, in order
-	Gone       *event.Event    // if the row is missing: the event that deleted it; nil: it never existed
-}
-
-// Cause is the event that set a column to its current value.
-type Cause struct {
-	Column string
-	Value  json.RawMessage
-	Event  event.Event
-}
-
 // Why is [Projector.Why].
-func (y *Replayer) Why(ctx context.Context, r WhyRequest) (why Why, err error) {
+func (y *Replayer) Why(ctx context.Context, r lookback.WhyRequest) (why lookback.Why, err error) {
 	defer rows.Explain(&err, "why a row of projection %s, campaign %q, is as it is", r.Projection, r.CampaignID)
 	err = y.travel(ctx, r.Projection, r.CampaignID, func(s *scratch, to func(int64) error) error {
 		t, match, err := s.find(r)
@@ -79,13 +52,13 @@ func (y *Replayer) Why(ctx context.Context, r WhyRequest) (why Why, err error) {
 		if err != nil {
 			return err
 		}
-		return why.explain(s.event(ctx, r.CampaignID))
+		return explain(&why, s.event(ctx, r.CampaignID))
 	}, r.Seq)
 	return why, err
 }
 
 // skippedByPolicy returns the campaign's events that the projection's policy skips, up to r.Seq.
-func (y *Replayer) skippedByPolicy(ctx context.Context, r WhyRequest) (seqs []int64, err error) {
+func (y *Replayer) skippedByPolicy(ctx context.Context, r lookback.WhyRequest) (seqs []int64, err error) {
 	err = y.travel(ctx, r.Projection, r.CampaignID, func(s *scratch, to func(int64) error) error {
 		s.tracing = true // from the first event on
 		err := to(r.Seq)
@@ -96,7 +69,7 @@ func (y *Replayer) skippedByPolicy(ctx context.Context, r WhyRequest) (seqs []in
 }
 
 // find returns the requested table and a condition on the row, which is named %s.
-func (s *scratch) find(r WhyRequest) (scratchTable, string, error) {
+func (s *scratch) find(r lookback.WhyRequest) (scratchTable, string, error) {
 	i := slices.IndexFunc(s.tables, func(t scratchTable) bool {
 		return t.Name == r.Table || r.Table == "" && len(s.tables) == 1
 	})
@@ -149,8 +122,8 @@ func (s *scratch) trace(ctx context.Context, t scratchTable, match string) error
 }
 
 // traced reads the row and the trigger's record. The events hold only their seq so far.
-func (s *scratch) traced(ctx context.Context, t scratchTable, match string) (Why, error) {
-	why := Why{Table: t.Name}
+func (s *scratch) traced(ctx context.Context, t scratchTable, match string) (lookback.Why, error) {
+	why := lookback.Why{Table: t.Name}
 	var noted, row []byte
 	if err := s.Conn.QueryRow(ctx, queryTraced).Scan(&noted); err != nil {
 		return why, err
@@ -183,13 +156,13 @@ func (s *scratch) traced(ctx context.Context, t scratchTable, match string) (Why
 	}
 	why.Row = row
 	for _, column := range t.Columns {
-		why.Causes = append(why.Causes, Cause{Column: column, Value: values[column], Event: event.Event{Seq: seqs[column]}})
+		why.Causes = append(why.Causes, lookback.Cause{Column: column, Value: values[column], Event: event.Event{Seq: seqs[column]}})
 	}
 	return why, nil
 }
 
 // explain reads the events by get.
-func (w *Why) explain(get func(seq int64) (event.Event, error)) (err error) {
+func explain(w *lookback.Why, get func(seq int64) (event.Event, error)) (err error) {
 	events := map[int64]event.Event{}
 	read := func(e *event.Event) error {
 		found, ok := events[e.Seq]
@@ -215,7 +188,7 @@ func (w *Why) explain(get func(seq int64) (event.Event, error)) (err error) {
 
 // applyTraced applies events one by one, and names each to the database before its statements.
 func (s *scratch) applyTraced(ctx context.Context, events []event.Event) error {
-	_, loads := s.k.Projection.(kind.Loader)
+	_, loads := s.k.Projection.(projection.Loader)
 	for i := range events {
 		g := kind.NewGroup(events[i:i+1], s.k.Name, "", s.Pipeline)
 		s.At = s.k.Origin(events[i])

@@ -20,6 +20,8 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/rows"
 	"github.com/tidemark-go/tidemark/pkg/event"
+	"github.com/tidemark-go/tidemark/pkg/lookback"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 )
 
 // compactEvents is the number of events after which rows are rewritten, at least.
@@ -195,7 +197,7 @@ func (s *scratch) advance(ctx context.Context, units []*apply.Unit) error {
 
 // told redacts an error for readers who may not see values of events.
 func (s *scratch) told(err error) error {
-	if failed, ok := errors.AsType[*failure.ApplyError](err); ok {
+	if failed, ok := errors.AsType[*projection.ApplyError](err); ok {
 		for _, u := range s.Units {
 			for i := range u.Events {
 				if e := &u.Events[i]; e.CampaignID == failed.CampaignID && e.Seq == failed.Seq {
@@ -270,7 +272,7 @@ func (s *scratch) applySkipping(ctx context.Context, u *apply.Unit, events []eve
 }
 
 // leaveOutResolved reads the projection's resolved events of campaigns, and leaves them out.
-func (s *scratch) leaveOutResolved(ctx context.Context, campaignIDs []string) ([]failed.Resolution, error) {
+func (s *scratch) leaveOutResolved(ctx context.Context, campaignIDs []string) ([]lookback.Resolution, error) {
 	resolutions, err := failed.ResolutionsOf(ctx, s.Conn, s.k.Described.Name, campaignIDs)
 	for _, r := range resolutions {
 		s.LeaveOut(r.Projection, r.CampaignID, r.Seq)

@@ -15,6 +15,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/rows"
 	"github.com/tidemark-go/tidemark/pkg/event"
+	"github.com/tidemark-go/tidemark/pkg/lookback"
 )
 
 const (
@@ -30,14 +31,14 @@ const (
 var ErrNotVerifiable = errors.New("projection cannot be verified")
 
 // Verify is [Projector.Verify].
-func (y *Replayer) Verify(ctx context.Context, r VerifyRequest) (_ VerifyReport, err error) {
+func (y *Replayer) Verify(ctx context.Context, r lookback.VerifyRequest) (_ lookback.VerifyReport, err error) {
 	defer rows.Explain(&err, "verify projection %s", r.Projection)
-	if err := r.validate(); err != nil {
-		return VerifyReport{}, err
+	if err := validate(r); err != nil {
+		return lookback.VerifyReport{}, err
 	}
 	v := &verification{p: y, request: r}
 	if v.k, v.still, err = y.live(ctx, r.Projection); err != nil {
-		return VerifyReport{}, err
+		return lookback.VerifyReport{}, err
 	}
 	if v.k.Described.Across() {
 		err := v.verifyAcross(ctx)
@@ -137,12 +138,12 @@ func (y *Replayer) hold(ctx context.Context, tx registry.Session, schema string,
 // verification is a call of Verify.
 type verification struct {
 	p       *Replayer
-	request VerifyRequest
+	request lookback.VerifyRequest
 	k       *registry.Projection
 	still   func(context.Context, event.Querier) error
 
 	mu     sync.Mutex
-	report VerifyReport
+	report lookback.VerifyReport
 }
 
 // begin lists the projection's tables in the report.
@@ -154,7 +155,7 @@ func (v *verification) begin(ctx context.Context) error {
 	defer s.close(ctx)
 	for _, t := range s.tables {
 		if t.Campaign {
-			v.report.Tables = append(v.report.Tables, VerifiedTable{Table: t.Name})
+			v.report.Tables = append(v.report.Tables, lookback.VerifiedTable{Table: t.Name})
 		} else {
 			v.report.Unchecked = append(v.report.Unchecked, t.Name)
 		}
@@ -254,7 +255,7 @@ func (v *verification) settle(f *findings, ids []string) {
 	if f.failed != nil {
 		r.Failed++
 		f.campaigns = []string{ids[0]}
-		v.tell(Difference{Kind: DifferenceFailed, CampaignID: ids[0], Err: f.failed})
+		v.tell(lookback.Difference{Kind: lookback.DifferenceFailed, CampaignID: ids[0], Err: f.failed})
 	}
 	r.Differing += int64(len(f.campaigns))
 	if v.request.OnCampaign != nil {
@@ -278,7 +279,7 @@ func (v *verification) settle(f *findings, ids []string) {
 	}
 }
 
-func (v *verification) tell(d Difference) {
+func (v *verification) tell(d lookback.Difference) {
 	if v.request.OnDifference != nil {
 		v.request.OnDifference(d)
 	}
@@ -294,7 +295,7 @@ func (v *verification) findStrays(ctx context.Context) error {
 				return err
 			}
 			return rows.Each(ctx, tx, []any{&campaign, &row}, func() {
-				d := Difference{Kind: DifferenceStray, Table: t.Table, Got: slices.Clone(row)}
+				d := lookback.Difference{Kind: lookback.DifferenceStray, Table: t.Table, Got: slices.Clone(row)}
 				if campaign != nil {
 					d.CampaignID = *campaign
 				}

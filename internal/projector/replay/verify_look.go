@@ -14,13 +14,13 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/internal/projector/apply"
-	"github.com/tidemark-go/tidemark/internal/projector/failure"
-	"github.com/tidemark-go/tidemark/internal/projector/kind"
 	"github.com/tidemark-go/tidemark/internal/slice"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/lease"
 	"github.com/tidemark-go/tidemark/internal/store/rows"
 	"github.com/tidemark-go/tidemark/pkg/event"
+	"github.com/tidemark-go/tidemark/pkg/lookback"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 )
 
 // verifyShown is the most differences of a batch that are kept.
@@ -31,13 +31,13 @@ const mostDiffering = 1_000_000
 
 // findings is the result for a batch of campaigns.
 type findings struct {
-	tables      []VerifiedTable // as in the report
-	differences []Difference    // the first verifyShown of them
-	campaigns   []string        // with differences, sorted
-	passed      int64           // campaigns in which the projection is being rebuilt
+	tables      []lookback.VerifiedTable // as in the report
+	differences []lookback.Difference    // the first verifyShown of them
+	campaigns   []string                 // with differences, sorted
+	passed      int64                    // campaigns in which the projection is being rebuilt
 	events      int64
-	failed      *failure.ApplyError // if set, only resolutions are set too
-	resolutions []failed.Resolution
+	failed      *projection.ApplyError // if set, only resolutions are set too
+	resolutions []lookback.Resolution
 }
 
 // look applies the campaigns' events and compares the rows. It leaves out resolved events and, for
@@ -80,8 +80,8 @@ func (v *verification) look(ctx context.Context, ids []string, skipped []int64) 
 }
 
 // outage reports whether a failure of the projection says nothing about its events: the verification ends.
-func (v *verification) outage(failed *failure.ApplyError) bool {
-	return v.k.Classify(failed.Err) == failure.ClassInfrastructure
+func (v *verification) outage(failed *projection.ApplyError) bool {
+	return v.k.Classify(failed.Err) == projection.ClassInfrastructure
 }
 
 // compareWith compares the live tables with those of a scratch.
@@ -96,10 +96,10 @@ func (v *verification) compareWith(ctx context.Context, s *scratch, f *findings,
 		return err
 	}
 	for _, t := range compared {
-		counts, err := s.compare(ctx, t, pgx.Identifier{v.k.Schema, t.Name}.Sanitize(), v.request.ignored(t), c,
-			func(d Difference) {
+		counts, err := s.compare(ctx, t, pgx.Identifier{v.k.Schema, t.Name}.Sanitize(), ignored(v.request, t), c,
+			func(d lookback.Difference) {
 				if d.CampaignID == "" && s.fold != nil {
-					d.CampaignID = kind.AllKeys
+					d.CampaignID = projection.AllKeys
 				}
 				if len(f.differences) < verifyShown {
 					f.differences = append(f.differences, d)
@@ -152,18 +152,18 @@ func (s *scratch) unbounded(ctx context.Context) error {
 }
 
 // ignored returns the table's columns that are not compared.
-func (r VerifyRequest) ignored(t scratchTable) []string {
-	ignored := append([]string{}, t.Numbered...) // not nil: NULL would remove all columns
+func ignored(r lookback.VerifyRequest, t scratchTable) []string {
+	columns := append([]string{}, t.Numbered...) // not nil: NULL would remove all columns
 	for _, name := range r.Ignore {
 		table, column, qualified := strings.Cut(name, ".")
 		switch {
 		case !qualified:
-			ignored = append(ignored, table)
+			columns = append(columns, table)
 		case table == t.Name:
-			ignored = append(ignored, column)
+			columns = append(columns, column)
 		}
 	}
-	return ignored
+	return columns
 }
 
 // chosen are the campaigns or keys whose rows are compared.
@@ -174,9 +174,9 @@ type chosen struct {
 
 // compare reports the rows of campaigns or keys in which a table differs from its scratch table.
 func (s *scratch) compare(
-	ctx context.Context, t scratchTable, other string, ignored []string, c chosen, differs func(Difference),
-) (VerifiedTable, error) {
-	counts := VerifiedTable{Table: t.Name}
+	ctx context.Context, t scratchTable, other string, ignored []string, c chosen, differs func(lookback.Difference),
+) (lookback.VerifiedTable, error) {
+	counts := lookback.VerifiedTable{Table: t.Name}
 	if c.ids == nil {
 		c.ids = []string{}
 	}
@@ -190,19 +190,19 @@ func (s *scratch) compare(
 	var times int64
 	var unread error
 	err = rows.Each(ctx, s.Conn, []any{&campaign, &key, &want, &got, &times}, func() {
-		d := Difference{
+		d := lookback.Difference{
 			CampaignID: campaign, Table: t.Name, Key: slices.Clone(key), Want: slices.Clone(want),
 			Got: slices.Clone(got),
 		}
 		switch {
 		case got == nil:
-			d.Kind = DifferenceMissing
+			d.Kind = lookback.DifferenceMissing
 			counts.Missing += times
 		case want == nil:
-			d.Kind = DifferenceExtra
+			d.Kind = lookback.DifferenceExtra
 			counts.Extra += times
 		default:
-			d.Kind = DifferenceDifferent
+			d.Kind = lookback.DifferenceDifferent
 			var err error
 			d.Columns, err = t.differing(want, got)
 			unread = cmp.Or(unread, err)

@@ -16,6 +16,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/copies"
 	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/sqltest"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
@@ -186,8 +187,7 @@ func TestAnAppendNeverTakesAPositionTwice(t *testing.T) {
 func TestAProjectorDoesNotRunOnAnIncompleteCopy(t *testing.T) {
 	t.Parallel()
 	pool := original(t)
-	p, err := projector.New(projector.Config{Pool: pool, Projections: []projector.Projection{projector.NewHandlers(
-		projector.Spec{Name: "seen", Version: 1, Tables: "CREATE TABLE seen (campaign_id text, seq bigint)"})}})
+	p, err := projector.New(projector.Config{Pool: pool, Projections: []projection.Projection{&projection.Handlers{Name: "seen", Version: 1, Tables: "CREATE TABLE seen (campaign_id text, seq bigint)"}}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/rows"
 	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/lookback"
 )
 
 // Errors of acts on one failed campaign.
@@ -114,7 +115,7 @@ type Detail struct {
 	Event   *event.Event // event NextSeq, or at position NextSeq, as it was appended; nil if there is none yet
 	History []Record     // of the failed campaign, newest first, at most 100
 
-	Resolutions []Resolution // events left out of the projection in the campaign, by seq, at most 100
+	Resolutions []lookback.Resolution // events left out of the projection in the campaign, by seq, at most 100
 
 	across bool
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/kind"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/pkg/event"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/bulk"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
@@ -35,22 +36,22 @@ type broken struct {
 func newBroken(t *testing.T) *broken {
 	t.Helper()
 	b := &broken{pool: pgtest.New(t)}
-	h := projector.NewHandlers(projector.Spec{
+	h := &projection.Handlers{
 		Name: "ledger", Version: 1, Tables: `CREATE TABLE ledger (campaign_id text, line bigint, seq bigint, by int,
 			PRIMARY KEY (campaign_id, line))`,
-	})
-	projector.On(h, "moved", func(_ context.Context, g *projector.Group, e event.Event, m moved) error {
+	}
+	h.On = append(h.On, projection.Handle("moved", func(_ context.Context, g *projection.Group, e event.Event, m moved) error {
 		if m.By < 0 && !b.fixed.Load() {
-			return projector.Permanent(errors.New("a move by less than nothing"))
+			return projection.Permanent(errors.New("a move by less than nothing"))
 		}
 		g.Queue(`INSERT INTO ledger SELECT $1, count(*) + 1, $2, $3 FROM ledger
 			WHERE campaign_id = $1`, e.CampaignID, e.Seq, m.By)
 		return nil
-	})
+	}))
 	var err error
 	if b.Projector, err = projector.New(projector.Config{
 		Pool:        b.pool,
-		Projections: []projector.Projection{h},
+		Projections: []projection.Projection{h},
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -169,14 +170,14 @@ func TestAResolvedEventIsNotAppliedByAWorkerThatHasJustReadIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	var once atomic.Bool
-	h := projector.NewHandlers(projector.Spec{Name: "ledger", Version: 1})
-	projector.On(h, "moved", func(_ context.Context, g *projector.Group, e event.Event, m moved) error {
+	h := &projection.Handlers{Name: "ledger", Version: 1}
+	h.On = append(h.On, projection.Handle("moved", func(_ context.Context, g *projection.Group, e event.Event, m moved) error {
 		g.Queue(`INSERT INTO ledger SELECT $1, count(*) + 1, $2, $3 FROM ledger
 			WHERE campaign_id = $1`, e.CampaignID, e.Seq, m.By)
 		return nil
-	})
+	}))
 	fixed, err := projector.New(projector.Config{
-		Pool: b.pool, Projections: []projector.Projection{h},
+		Pool: b.pool, Projections: []projection.Projection{h},
 		OnStep: func(step kind.Step) {
 			if step != kind.StepRead || !once.CompareAndSwap(false, true) {
 				return

@@ -5,36 +5,25 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/internal/store/rows"
 	"github.com/tidemark-go/tidemark/pkg/event"
+	"github.com/tidemark-go/tidemark/pkg/lookback"
 )
-
-// Resolution is an event that an operator left out of a projection: a row of tidemark.resolutions.
-// It is kept as long as the journal, and applies to all present and future sets of tables.
-type Resolution struct {
-	CampaignID string
-	Projection string // never NAME~next or NAME~previous
-	Seq        int64
-	Actor      string
-	Reason     string
-	At         time.Time // by the database's clock
-}
 
 // ResolutionFilter chooses resolutions. Zero fields match all.
 type ResolutionFilter struct {
 	Projection string // NAME, NAME~next and NAME~previous match the same
 	CampaignID string
-	After      *Resolution // the last one of the previous page; CampaignID, Projection and Seq count
-	Limit      int         // 0: 100
+	After      *lookback.Resolution // the last one of the previous page; CampaignID, Projection and Seq count
+	Limit      int                  // 0: 100
 }
 
 // Resolutions returns the resolutions that f chooses, ordered by campaign, projection and seq.
-func Resolutions(ctx context.Context, db event.Querier, f ResolutionFilter) ([]Resolution, error) {
-	after := Resolution{}
+func Resolutions(ctx context.Context, db event.Querier, f ResolutionFilter) ([]lookback.Resolution, error) {
+	after := lookback.Resolution{}
 	if f.After != nil {
 		after = *f.After
 	}
@@ -45,12 +34,12 @@ func Resolutions(ctx context.Context, db event.Querier, f ResolutionFilter) ([]R
 // ResolutionsOf returns all resolutions of a projection in campaigns, ordered by campaign and seq.
 func ResolutionsOf(
 	ctx context.Context, db event.Querier, projection string, campaignIDs []string,
-) ([]Resolution, error) {
+) ([]lookback.Resolution, error) {
 	return resolutions(ctx, db, queryResolutionsOf, base(projection), campaignIDs)
 }
 
-func resolutions(ctx context.Context, db event.Querier, query string, args ...any) ([]Resolution, error) {
-	return rows.All(ctx, db, pgx.RowToStructByPos[Resolution], "read which events are resolved", query, args...)
+func resolutions(ctx context.Context, db event.Querier, query string, args ...any) ([]lookback.Resolution, error) {
+	return rows.All(ctx, db, pgx.RowToStructByPos[lookback.Resolution], "read which events are resolved", query, args...)
 }
 
 // CountResolutions counts the resolutions of a projection.

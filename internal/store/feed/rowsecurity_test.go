@@ -8,6 +8,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/doctor"
 	"github.com/tidemark-go/tidemark/internal/store/feed"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 	"github.com/tidemark-go/tidemark/test/support/tally"
@@ -16,7 +17,7 @@ import (
 func TestRowSecurityOnTablesOfTidemarkIsRefused(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
-	p, err := projector.New(projector.Config{Pool: pool, Projections: []projector.Projection{tally.Totals()}})
+	p, err := projector.New(projector.Config{Pool: pool, Projections: []projection.Projection{tally.Totals()}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,7 +22,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/operator/document"
 	"github.com/tidemark-go/tidemark/internal/surface/payload"
 	"github.com/tidemark-go/tidemark/internal/surface/problem"
-	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/pkg/waiter"
 )
 
 //go:embed openapi.yaml
@@ -37,7 +37,7 @@ type Config struct {
 
 	// What [API.Await], streams and [API.Run] need. The caller runs the waiter. Stream writes a stream of
 	// server-sent events, under the limits of all streams.
-	Waiter *projector.Waiter
+	Waiter *waiter.Waiter
 	Stream func(w http.ResponseWriter, r *http.Request, fill Fill)
 	Logger *slog.Logger
 }

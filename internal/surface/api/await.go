@@ -10,7 +10,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/operator/param"
 	"github.com/tidemark-go/tidemark/internal/surface/problem"
 	"github.com/tidemark-go/tidemark/pkg/journal"
-	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/pkg/waiter"
 )
 
 const (
@@ -58,8 +58,8 @@ func (a *API) await(r *http.Request, token, projection string) error {
 		err = a.cfg.Waiter.Wait(ctx, token, projection)
 	}
 	a.awaiting.Add(-1)
-	switch refused, ok := errors.AsType[*projector.NotAppliedError](err); {
-	case ok && refused.Status == projector.WaitUnregistered:
+	switch refused, ok := errors.AsType[*waiter.NotAppliedError](err); {
+	case ok && refused.Status == waiter.Unregistered:
 		return nil // the call names those that are
 	case ok:
 		return problem.New(http.StatusConflict, refused.Error(), "look at /api/v1/failed, or read without after").

@@ -19,7 +19,9 @@ import (
 	"github.com/tidemark-go/tidemark/internal/surface/problem"
 	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/pkg/waiter"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
@@ -28,15 +30,15 @@ func TestMain(m *testing.M) { pgtest.Main(m) }
 func TestACallWaitsUntilTheProjectionHasApplied(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
-	worker, err := projector.New(projector.Config{Pool: pool, Projections: []projector.Projection{
-		projector.NewDocument(projector.Document[map[string]int]{
+	worker, err := projector.New(projector.Config{Pool: pool, Projections: []projection.Projection{
+		projection.Document[map[string]int]{
 			Name: "scores", Version: 1, Fold: func(_ *map[string]int, e event.Event) error {
 				if e.Type == "bad" {
-					return projector.Permanent(errors.New("no such player"))
+					return projection.Permanent(errors.New("no such player"))
 				}
 				return nil
 			},
-		}),
+		},
 	}})
 	if err != nil {
 		t.Fatal(err)
@@ -59,7 +61,7 @@ func TestACallWaitsUntilTheProjectionHasApplied(t *testing.T) {
 		}
 		return all[0].Token()
 	}
-	waiter := projector.NewWaiter(pool, nil)
+	waiter := waiter.New(pool, nil)
 	running, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- waiter.Run(running) }()

@@ -16,7 +16,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/status"
 	"github.com/tidemark-go/tidemark/internal/surface/problem"
 	"github.com/tidemark-go/tidemark/pkg/event"
-	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 )
 
 func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
@@ -26,7 +26,7 @@ func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
 // explained returns the problem for an error. Errors that are neither the database's nor the network's
 // are errors of the request.
 func explained(err error) error {
-	if _, ok := errors.AsType[*projector.ApplyError](err); ok {
+	if _, ok := errors.AsType[*projection.ApplyError](err); ok {
 		return problem.New(http.StatusConflict, redact.Error(err),
 			"look at the campaign as of the previous event; /api/v1/failed shows why this one failed")
 	}

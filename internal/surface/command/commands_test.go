@@ -14,6 +14,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
 	"github.com/tidemark-go/tidemark/pkg/event"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -316,11 +317,11 @@ func exchanged(t *testing.T) string {
 	url, pool := withCounts(t)
 	p, err := projector.New(projector.Config{
 		Pool: pool, PollInterval: 20 * time.Millisecond,
-		Projections: []projector.Projection{
-			projector.NewDocument(projector.Document[int]{
+		Projections: []projection.Projection{
+			projection.Document[int]{
 				Name: "counted", Version: 2,
 				Fold: func(n *int, _ event.Event) error { *n++; return nil },
-			}),
+			},
 		},
 	})
 	if err != nil {

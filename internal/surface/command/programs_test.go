@@ -6,6 +6,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
 	"github.com/tidemark-go/tidemark/pkg/event"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
@@ -14,11 +15,11 @@ import (
 func TestTheProofSaysWhichWorkersKeepNone(t *testing.T) {
 	t.Parallel()
 	pool, _ := played(t)
-	other, err := projector.New(projector.Config{Pool: pool, Projections: []projector.Projection{
-		projector.NewDocument(projector.Document[int]{
+	other, err := projector.New(projector.Config{Pool: pool, Projections: []projection.Projection{
+		projection.Document[int]{
 			Name: "counts", Version: 1, Types: []string{"scored"},
 			Fold: func(n *int, _ event.Event) error { *n++; return nil },
-		}),
+		},
 	}})
 	if err != nil {
 		t.Fatal(err)

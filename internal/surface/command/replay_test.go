@@ -15,13 +15,14 @@ import (
 	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
 	"github.com/tidemark-go/tidemark/pkg/event"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
 // counter is a projection that counts the events of each campaign. It fails on events for which
 // refuse returns an error.
-func counter(refuse func(event.Event) error) projector.Projection {
-	return projector.NewDocument(projector.Document[int]{
+func counter(refuse func(event.Event) error) projection.Projection {
+	return projection.Document[int]{
 		Name: "counted", Version: 1,
 		Fold: func(n *int, e event.Event) error {
 			if err := refuse(e); err != nil {
@@ -30,7 +31,7 @@ func counter(refuse func(event.Event) error) projector.Projection {
 			*n++
 			return nil
 		},
-	})
+	}
 }
 
 func accept(event.Event) error { return nil }
@@ -50,9 +51,9 @@ func withCounts(t *testing.T) (url string, pool *pgxpool.Pool) {
 }
 
 // work applies all events.
-func work(t *testing.T, pool *pgxpool.Pool, projection projector.Projection) {
+func work(t *testing.T, pool *pgxpool.Pool, code projection.Projection) {
 	t.Helper()
-	p, err := projector.New(projector.Config{Pool: pool, Projections: []projector.Projection{projection}})
+	p, err := projector.New(projector.Config{Pool: pool, Projections: []projection.Projection{code}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,10 +63,10 @@ func work(t *testing.T, pool *pgxpool.Pool, projection projector.Projection) {
 }
 
 // worker runs a worker until the test ends.
-func worker(t *testing.T, pool *pgxpool.Pool, projection projector.Projection) {
+func worker(t *testing.T, pool *pgxpool.Pool, code projection.Projection) {
 	t.Helper()
 	p, err := projector.New(projector.Config{
-		Pool: pool, Projections: []projector.Projection{projection},
+		Pool: pool, Projections: []projection.Projection{code},
 		PollInterval: 20 * time.Millisecond,
 	})
 	if err != nil {
@@ -161,7 +162,7 @@ func TestAReplayIsWaitedFor(t *testing.T) {
 		url, pool := withCounts(t)
 		worker(t, pool, counter(func(e event.Event) error {
 			if e.Type == "fell" {
-				return projector.Permanent(errors.New("trees do not fall"))
+				return projection.Permanent(errors.New("trees do not fall"))
 			}
 			return nil
 		}))

@@ -16,6 +16,8 @@ import (
 	"github.com/tidemark-go/tidemark/internal/surface/payload"
 	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/lookback"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
@@ -89,7 +91,7 @@ func (p *Pages) readAsOf(ctx context.Context, campaign string, seq int64) (*asOf
 		return nil, err
 	}
 	for _, reg := range registered {
-		if reg.Scope != string(projector.ScopeCampaign) {
+		if reg.Scope != string(projection.ScopeCampaign) {
 			continue // its rows are not the campaign's
 		}
 		m, err := p.readModel(ctx, reg, campaign, seq)
@@ -108,8 +110,8 @@ func (p *Pages) readAsOf(ctx context.Context, campaign string, seq int64) (*asOf
 // have the projection's code.
 func (p *Pages) readModel(ctx context.Context, reg rebuild.Registered, campaign string, seq int64) (model, error) {
 	m := model{Projection: reg.Name, Version: reg.Version}
-	var state replay.State
-	var changes []replay.Change
+	var state lookback.State
+	var changes []lookback.Change
 	err := p.cfg.Acts.Travel(ctx, reg.Name, func(code *projector.Projector) (err error) {
 		if state, err = code.AsOf(ctx, reg.Name, campaign, seq); err == nil && seq > 0 {
 			changes, err = code.Diff(ctx, reg.Name, campaign, seq-1, seq)
@@ -128,20 +130,20 @@ func (p *Pages) readModel(ctx context.Context, reg rebuild.Registered, campaign 
 // unreached returns why a projection cannot reach an event. It returns errors of other causes as
 // errors.
 func unreached(err error) (string, error) {
-	var applied *projector.ApplyError
+	var applied *projection.ApplyError
 	switch code := redact.SQLState(err); {
 	case errors.As(err, &applied), errors.Is(err, replay.ErrNotVerifiable), errors.Is(err, registry.ErrRegistered),
-		errors.Is(err, replay.ErrTouched), errors.Is(err, replay.ErrStateTooLarge), code != "" && code != "57014":
+		errors.Is(err, replay.ErrTouched), errors.Is(err, lookback.ErrStateTooLarge), code != "" && code != "57014":
 		return redact.Error(err), nil
 	}
 	return "", err
 }
 
 // lay combines the state after the event with the changes by it.
-func (p *Pages) lay(m model, state replay.State, changes []replay.Change) model {
+func (p *Pages) lay(m model, state lookback.State, changes []lookback.Change) model {
 	m.Changed = len(changes)
 	for _, c := range changes {
-		if c.Kind == replay.ChangeRemoved {
+		if c.Kind == lookback.ChangeRemoved {
 			m.Gone = append(m.Gone, change{Table: c.Table, Before: line(string(redacted(p.cfg.Payloads, c.Before)))})
 		}
 	}
@@ -166,13 +168,13 @@ func (p *Pages) lay(m model, state replay.State, changes []replay.Change) model 
 	return m
 }
 
-func (p *Pages) layRow(t replay.StateTable, raw json.RawMessage, changes []replay.Change) modelRow {
+func (p *Pages) layRow(t lookback.StateTable, raw json.RawMessage, changes []lookback.Change) modelRow {
 	var values, before map[string]json.RawMessage
 	_ = json.Unmarshal(redacted(p.cfg.Payloads, raw), &values)
 	row := modelRow{}
 	var columns []string
 	for _, c := range changes {
-		if c.Table == t.Table && c.Kind != replay.ChangeRemoved && string(c.After) == string(raw) {
+		if c.Table == t.Table && c.Kind != lookback.ChangeRemoved && string(c.After) == string(raw) {
 			row.Kind, columns = string(c.Kind), c.Columns
 			_ = json.Unmarshal(redacted(p.cfg.Payloads, c.Before), &before)
 			break

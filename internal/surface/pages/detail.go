@@ -12,7 +12,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/internal/surface/problem"
-	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/pkg/lookback"
 )
 
 type pairPage struct {
@@ -133,7 +133,7 @@ func (p *Pages) operation(ctx context.Context, r *http.Request) (view, error) {
 // verified is what a verification was asked for and has found: of its rows, or as a proof.
 type verified struct {
 	Asked  admin.Verification
-	Report *projector.VerifyReport
+	Report *lookback.VerifyReport
 	Proof  *admin.Proof
 }
 
@@ -149,7 +149,7 @@ func verifiedBy(request, found json.RawMessage) (*verified, error) {
 		v.Proof = &admin.Proof{}
 		return v, json.Unmarshal(found, v.Proof)
 	}
-	v.Report = &projector.VerifyReport{}
+	v.Report = &lookback.VerifyReport{}
 	return v, json.Unmarshal(found, v.Report)
 }
 

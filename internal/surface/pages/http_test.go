@@ -16,6 +16,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/auth"
 	"github.com/tidemark-go/tidemark/pkg/event"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -147,16 +148,16 @@ func TestTheRowsOfACampaignAreOfProjectionsThatApplyByCampaign(t *testing.T) {
 	t.Parallel()
 	w := &world{pool: pgtest.New(t), token: map[auth.Role]string{}}
 	w.fill(t)
-	code := append(worldCode(), projector.NewDocument(projector.Document[hero]{
-		Name: "everywhere", Version: 1, Scope: projector.ScopeJournal,
+	code := append(worldCode(), projection.Document[hero]{
+		Name: "everywhere", Version: 1, Scope: projection.ScopeJournal,
 		Key: func(e event.Event) (string, error) { return "by " + e.Actor, nil },
 		Fold: func(_ *hero, e event.Event) error {
 			if e.Actor == "goblin-1" {
-				return projector.Permanent(errors.New("it is a goblin"))
+				return projection.Permanent(errors.New("it is a goblin"))
 			}
 			return nil
 		},
-	}))
+	})
 	p, err := projector.New(projector.Config{Pool: w.pool, Projections: code})
 	if err == nil {
 		_, err = p.Drain(t.Context())

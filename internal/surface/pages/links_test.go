@@ -14,26 +14,27 @@ import (
 	"github.com/tidemark-go/tidemark/internal/auth"
 	"github.com/tidemark-go/tidemark/pkg/archive"
 	"github.com/tidemark-go/tidemark/pkg/event"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
 // everywhere is a projection across campaigns that refuses some of its keys.
-func everywhere() projector.Projection {
-	return projector.NewDocument(projector.Document[hero]{
-		Name: "everywhere", Version: 1, Scope: projector.ScopeJournal,
+func everywhere() projection.Projection {
+	return projection.Document[hero]{
+		Name: "everywhere", Version: 1, Scope: projection.ScopeJournal,
 		Key: func(e event.Event) (string, error) { return "by " + e.Actor, nil },
 		Fold: func(_ *hero, e event.Event) error {
 			if strings.HasPrefix(e.Actor, "goblin-") {
-				return projector.Permanent(errors.New("it is a goblin"))
+				return projection.Permanent(errors.New("it is a goblin"))
 			}
 			return nil
 		},
-	})
+	}
 }
 
 // drained fills the world and applies its events with the code, then serves it.
-func drained(t *testing.T, code []projector.Projection) *world {
+func drained(t *testing.T, code []projection.Projection) *world {
 	t.Helper()
 	w := &world{pool: pgtest.New(t), token: map[auth.Role]string{}}
 	w.fill(t)

@@ -24,7 +24,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/surface/payload"
 	"github.com/tidemark-go/tidemark/internal/surface/problem"
 	"github.com/tidemark-go/tidemark/pkg/journal"
-	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 )
 
 // Config configures [New].
@@ -37,7 +37,7 @@ type Config struct {
 	Version  string
 
 	// Projections and Catalogue are the code of this process, with which pages show earlier states.
-	Projections []projector.Projection
+	Projections []projection.Projection
 	Catalogue   *journal.Catalogue
 
 	Secure func(*http.Request) bool // reports whether the browser's connection is encrypted; default: checks r.TLS

@@ -14,6 +14,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/auth"
 	"github.com/tidemark-go/tidemark/pkg/event"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -23,10 +24,10 @@ type tally struct {
 }
 
 // tallies keeps a document for each campaign. Version 2 fails on cursed events.
-func tallies(version int) projector.Projection {
-	return projector.NewDocument(projector.Document[tally]{
+func tallies(version int) projection.Projection {
+	return projection.Document[tally]{
 		Name: "tallies", Version: version, Types: []string{"hero_wounded", "cursed"},
-		OnFailure: projector.Policy{Action: projector.ActionDead},
+		OnFailure: projection.Policy{Action: projection.ActionDead},
 		Fold: func(d *tally, e event.Event) error {
 			if version > 1 && e.Type == "cursed" {
 				return errors.New("tallies: cursed")
@@ -34,7 +35,7 @@ func tallies(version int) projector.Projection {
 			d.Sum += version
 			return nil
 		},
-	})
+	}
 }
 
 func (w *world) exists(t *testing.T, sql string) (so bool) {
@@ -50,7 +51,7 @@ func TestARebuildIsFollowedSwappedAndRolledBackOnItsPage(t *testing.T) {
 	w := &world{pool: pgtest.New(t), token: map[auth.Role]string{}}
 	drain := func(version int) {
 		t.Helper()
-		p, err := projector.New(projector.Config{Pool: w.pool, Projections: []projector.Projection{tallies(version)}})
+		p, err := projector.New(projector.Config{Pool: w.pool, Projections: []projection.Projection{tallies(version)}})
 		if err == nil {
 			_, err = p.Drain(t.Context())
 		}
@@ -62,7 +63,7 @@ func TestARebuildIsFollowedSwappedAndRolledBackOnItsPage(t *testing.T) {
 	w.append(t, "oak", heroEvents(3)...)
 	w.append(t, "cave", event.Event{Type: "cursed", AggregateID: "imp", Payload: json.RawMessage(`{}`)})
 	drain(1)
-	w.serve(t, []projector.Projection{tallies(1), tallies(2)})
+	w.serve(t, []projection.Projection{tallies(1), tallies(2)})
 	act := func(path string, form url.Values) {
 		t.Helper()
 		form.Set("projection", "tallies")

@@ -13,12 +13,12 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
 	"github.com/tidemark-go/tidemark/internal/status"
-	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/pause"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/internal/store/scheduled"
 	"github.com/tidemark-go/tidemark/internal/surface/table"
 	"github.com/tidemark-go/tidemark/pkg/erasure"
+	"github.com/tidemark-go/tidemark/pkg/lookback"
 )
 
 type shownTable struct {
@@ -91,7 +91,7 @@ func actsOn(thing any) []rowAct {
 	switch t := thing.(type) {
 	case pause.Pause:
 		return []rowAct{resume(t.Target)}
-	case failed.Resolution:
+	case lookback.Resolution:
 		event := []any{"projection", t.Projection, "campaign", t.CampaignID, "seq", t.Seq}
 		return []rowAct{{"unresolveFailed", event}}
 	case publications.Parked:

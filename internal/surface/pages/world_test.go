@@ -23,6 +23,7 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/archive"
 	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 	"github.com/tidemark-go/tidemark/test/support/acting"
@@ -51,8 +52,8 @@ type hero struct {
 }
 
 // heroes keeps a document for each hero.
-func heroes() projector.Projection {
-	return projector.NewDocument(projector.Document[hero]{
+func heroes() projection.Projection {
+	return projection.Document[hero]{
 		Name: "heroes", Version: 1, Types: []string{"hero_joined", "hero_wounded"},
 		Key: func(e event.Event) (string, error) { return e.AggregateID, nil },
 		Fold: func(h *hero, e event.Event) error {
@@ -63,34 +64,34 @@ func heroes() projector.Projection {
 			h.HP -= 3
 			return json.Unmarshal(e.Payload, &wound)
 		},
-	})
+	}
 }
 
 // scores panics on each cursed event until it is mended.
-func scores(mended func() bool) projector.Projection {
-	h := projector.NewHandlers(projector.Spec{
+func scores(mended func() bool) projection.Projection {
+	h := &projection.Handlers{
 		Name: "scores", Version: 1, Types: []string{"hero_wounded", "cursed", "entombed"},
-		OnFailure:   projector.Policy{Action: projector.ActionDead},
-		OnFailureOf: map[string]projector.Policy{"cursed": {Action: projector.ActionDead}},
+		OnFailure:   projection.Policy{Action: projection.ActionDead},
+		OnFailureOf: map[string]projection.Policy{"cursed": {Action: projection.ActionDead}},
 		Tables: `CREATE TABLE scores (campaign_id text NOT NULL, hero text NOT NULL, points bigint NOT NULL,
 			PRIMARY KEY (campaign_id, hero))`,
-	})
-	projector.On(h, "hero_wounded", func(_ context.Context, g *projector.Group, e event.Event,
+	}
+	h.On = append(h.On, projection.Handle("hero_wounded", func(_ context.Context, g *projection.Group, e event.Event,
 		_ struct{ Points int },
 	) error {
 		g.Queue(`INSERT INTO scores AS s VALUES ($1, $2, 3) ON CONFLICT (campaign_id, hero) DO UPDATE
 			SET points = s.points + 3`, e.CampaignID, e.AggregateID)
 		return nil
-	})
-	projector.On(h, "entombed", func(context.Context, *projector.Group, event.Event, struct{}) error {
-		return projector.Permanent(errors.New("scores: the door is shut"))
-	})
-	projector.On(h, "cursed", func(_ context.Context, _ *projector.Group, e event.Event, _ struct{}) error {
+	}))
+	h.On = append(h.On, projection.Handle("entombed", func(context.Context, *projection.Group, event.Event, struct{}) error {
+		return projection.Permanent(errors.New("scores: the door is shut"))
+	}))
+	h.On = append(h.On, projection.Handle("cursed", func(_ context.Context, _ *projection.Group, e event.Event, _ struct{}) error {
 		if mended() {
 			return nil
 		}
 		panic("scores: cannot divide by a curse" + strings.Repeat("!", len(e.CampaignID)%3))
-	})
+	}))
 	return h
 }
 
@@ -171,8 +172,8 @@ func copyWorld(t *testing.T, filled string) *world {
 	return w
 }
 
-func worldCode() []projector.Projection {
-	return []projector.Projection{heroes(), scores(func() bool { return false })}
+func worldCode() []projection.Projection {
+	return []projection.Projection{heroes(), scores(func() bool { return false })}
 }
 
 func (w *world) fill(t *testing.T) {
@@ -285,7 +286,7 @@ func (w *world) relay(t *testing.T) {
 	}
 }
 
-func (w *world) serve(t *testing.T, code []projector.Projection) {
+func (w *world) serve(t *testing.T, code []projection.Projection) {
 	t.Helper()
 	verifier, err := projector.New(projector.Config{Pool: w.pool, Projections: code})
 	if err != nil {

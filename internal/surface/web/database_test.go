@@ -9,6 +9,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/pkg/event"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -25,15 +26,15 @@ func database(t *testing.T) (*pgxpool.Pool, admin.Config) {
 	pool := pgtest.New(t)
 	p, err := projector.New(projector.Config{
 		Pool: pool,
-		Projections: []projector.Projection{projector.NewDocument(projector.Document[notes]{
+		Projections: []projection.Projection{projection.Document[notes]{
 			Name: "notes", Version: 1, Fold: func(n *notes, e event.Event) error {
 				if e.Type == "bad" {
-					return projector.Permanent(fmt.Errorf("cannot be read"))
+					return projection.Permanent(fmt.Errorf("cannot be read"))
 				}
 				n.Count++
 				return nil
 			},
-		})},
+		}},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -15,6 +15,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/auth"
 	"github.com/tidemark-go/tidemark/pkg/event"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
@@ -126,9 +127,9 @@ func TestARollbackThroughTheAPIPutsTheTablesBack(t *testing.T) {
 	exec(t, pool, `DELETE FROM tidemark.pauses`)
 	newer, err := projector.New(projector.Config{
 		Pool: pool, PollInterval: 20 * time.Millisecond,
-		Projections: []projector.Projection{projector.NewDocument(projector.Document[notes]{
+		Projections: []projection.Projection{projection.Document[notes]{
 			Name: "notes", Version: 2, Fold: func(n *notes, _ event.Event) error { n.Count += 10; return nil },
-		})},
+		}},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -25,7 +25,8 @@ import (
 	"github.com/tidemark-go/tidemark/internal/surface/pages"
 	"github.com/tidemark-go/tidemark/internal/surface/payload"
 	"github.com/tidemark-go/tidemark/pkg/journal"
-	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/pkg/projection"
+	"github.com/tidemark-go/tidemark/pkg/waiter"
 )
 
 // Config configures [New].
@@ -40,8 +41,8 @@ type Config struct {
 	Logger   *slog.Logger    // default: discard
 	Settings []pages.Setting // shown on a page
 
-	Projections []projector.Projection // code of this process, with which pages show earlier states
-	Catalogue   *journal.Catalogue     // of the projections' events
+	Projections []projection.Projection // code of this process, with which pages show earlier states
+	Catalogue   *journal.Catalogue      // of the projections' events
 	Version     string
 
 	StreamInterval time.Duration // between polls for event streams; default 1s
@@ -56,7 +57,7 @@ type Server struct {
 	hub      *hub
 	pages    *pages.Pages
 	calls    *api.API
-	waiter   *projector.Waiter
+	waiter   *waiter.Waiter
 	handler  http.Handler
 	listener net.Listener
 }
@@ -145,7 +146,7 @@ func (s *Server) routes() (http.Handler, error) {
 	mux.Handle("GET /events", s.auth.Require(auth.Viewer, fail, s.hub))
 	share := newQuota(int(s.cfg.Pool.Config().MaxConns)).share
 	mux.Handle("/", s.auth.Require(auth.Viewer, fail, bounded(share(s.pages))))
-	s.waiter = projector.NewWaiter(s.cfg.Pool, s.cfg.Logger)
+	s.waiter = waiter.New(s.cfg.Pool, s.cfg.Logger)
 	s.calls, err = api.New(api.Config{
 		Pool: s.cfg.Pool, Acts: s.cfg.Acts, Logger: s.cfg.Logger, Waiter: s.waiter, Payloads: s.cfg.Payloads,
 		Stream: s.hub.stream, Failed: fail,

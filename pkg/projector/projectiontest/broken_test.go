@@ -11,7 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/pkg/event"
-	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
@@ -22,13 +22,13 @@ func TestBrokenProjectionsAreCaught(t *testing.T) {
 	pool := pgtest.New(t)
 	tests := []struct {
 		name, tables string
-		apply        func(context.Context, *projector.Group) error
+		apply        func(context.Context, *projection.Group) error
 		caughtBy     string // a rule that must catch it
 		across       string // the rule that must catch it across campaigns, with the campaign as its key
 	}{
 		{
 			"reads the clock", `CREATE TABLE bad (campaign_id text, seq bigint, at timestamptz)`,
-			func(_ context.Context, g *projector.Group) error {
+			func(_ context.Context, g *projection.Group) error {
 				for _, e := range g.Events {
 					g.Queue(`INSERT INTO bad VALUES ($1, $2, clock_timestamp())`, e.CampaignID, e.Seq)
 				}
@@ -41,7 +41,7 @@ func TestBrokenProjectionsAreCaught(t *testing.T) {
 		},
 		{
 			"counts its groups", `CREATE TABLE bad (campaign_id text PRIMARY KEY, n bigint)`,
-			func(_ context.Context, g *projector.Group) error {
+			func(_ context.Context, g *projection.Group) error {
 				for _, e := range g.Events[:1] {
 					g.Queue(`INSERT INTO bad AS b VALUES ($1, 1) ON CONFLICT (campaign_id) DO UPDATE SET n = b.n + 1`, e.CampaignID)
 				}
@@ -50,7 +50,7 @@ func TestBrokenProjectionsAreCaught(t *testing.T) {
 		},
 		{
 			"mixes campaigns", `CREATE TABLE bad (campaign_id text PRIMARY KEY, latest text)`,
-			func(_ context.Context, g *projector.Group) error {
+			func(_ context.Context, g *projection.Group) error {
 				for _, e := range g.Events {
 					g.Queue(`INSERT INTO bad VALUES ('all', $1) ON CONFLICT (campaign_id) DO UPDATE
 						SET latest = excluded.latest`, fmt.Sprint(e.CampaignID, e.Seq))
@@ -61,7 +61,7 @@ func TestBrokenProjectionsAreCaught(t *testing.T) {
 		{
 			"numbers rows across campaigns", `CREATE TABLE bad (id bigint GENERATED ALWAYS AS IDENTITY, campaign_id text,
 				seq bigint)`,
-			func(_ context.Context, g *projector.Group) error {
+			func(_ context.Context, g *projection.Group) error {
 				for _, e := range g.Events {
 					g.Queue(`INSERT INTO bad (campaign_id, seq) VALUES ($1, $2)`, e.CampaignID, e.Seq)
 				}
@@ -70,7 +70,7 @@ func TestBrokenProjectionsAreCaught(t *testing.T) {
 		},
 		{
 			"makes tables as it goes", `CREATE TABLE bad (campaign_id text)`,
-			func(_ context.Context, g *projector.Group) error {
+			func(_ context.Context, g *projection.Group) error {
 				g.Queue(`CREATE TABLE IF NOT EXISTS tidemark_views.undeclared (campaign_id text)`)
 				g.Queue(`INSERT INTO bad SELECT $1 WHERE NOT EXISTS (SELECT FROM bad
 					WHERE campaign_id = $1)`, g.Events[0].CampaignID)
@@ -80,17 +80,17 @@ func TestBrokenProjectionsAreCaught(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			broken := projection{spec: projector.Spec{Name: "bad", Version: 1, Tables: tt.tables}, apply: tt.apply}
+			broken := applied{spec: projection.Spec{Name: "bad", Version: 1, Tables: tt.tables}, apply: tt.apply}
 			caught(t, pool, broken, tt.caughtBy)
-			broken.spec.Scope = projector.ScopeJournal
+			broken.spec.Scope = projection.ScopeJournal
 			broken.spec.Key = func(e event.Event) (string, error) { return e.CampaignID, nil }
 			caught(t, pool, broken, tt.across)
 		})
 	}
 }
 
-// caught checks that a rule catches a broken projection.
-func caught(t *testing.T, pool *pgxpool.Pool, broken projection, by string) {
+// caught checks that a rule catches a broken applied.
+func caught(t *testing.T, pool *pgxpool.Pool, broken applied, by string) {
 	t.Helper()
 	preparation := prepared(t, pool, broken, events())
 	if preparation.err != nil {
@@ -104,9 +104,9 @@ func caught(t *testing.T, pool *pgxpool.Pool, broken projection, by string) {
 
 func TestAProjectionThatFailsIsReportedWithItsEvent(t *testing.T) {
 	t.Parallel()
-	failing := projection{
-		spec: projector.Spec{Name: "bad", Version: 1, Tables: `CREATE TABLE bad (campaign_id text)`},
-		apply: func(_ context.Context, g *projector.Group) error {
+	failing := applied{
+		spec: projection.Spec{Name: "bad", Version: 1, Tables: `CREATE TABLE bad (campaign_id text)`},
+		apply: func(_ context.Context, g *projection.Group) error {
 			for _, e := range g.Events {
 				if e.CampaignID == "b" && e.Seq == 3 {
 					return errors.New("no idea")
@@ -120,7 +120,7 @@ func TestAProjectionThatFailsIsReportedWithItsEvent(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), `event 3 (moved) of campaign "b" cannot be applied: no idea`) {
 		t.Errorf("got %v", err)
 	}
-	failing.spec.Scope = projector.ScopeJournal
+	failing.spec.Scope = projection.ScopeJournal
 	failing.spec.Key = func(e event.Event) (string, error) { return "key of " + e.CampaignID, nil }
 	err = prepared(t, pool, failing, events()).err
 	if err == nil || !strings.Contains(err.Error(), `(moved) cannot be applied for key "key of b": no idea`) {
@@ -131,9 +131,9 @@ func TestAProjectionThatFailsIsReportedWithItsEvent(t *testing.T) {
 func TestEventsThatProveNothingAreRefused(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
-	nothing := projection{
-		spec:  projector.Spec{Name: "idle", Version: 1, Tables: `CREATE TABLE idle (campaign_id text)`},
-		apply: func(context.Context, *projector.Group) error { return nil },
+	nothing := applied{
+		spec:  projection.Spec{Name: "idle", Version: 1, Tables: `CREATE TABLE idle (campaign_id text)`},
+		apply: func(context.Context, *projection.Group) error { return nil },
 	}
 	if err := prepared(t, pool, nothing, events()).err; err == nil ||
 		!strings.Contains(err.Error(), "leave all tables of idle empty") {
@@ -163,19 +163,19 @@ func TestDifferencesShowTheRows(t *testing.T) {
 	}
 }
 
-type projection struct {
-	spec  projector.Spec
-	apply func(context.Context, *projector.Group) error
+type applied struct {
+	spec  projection.Spec
+	apply func(context.Context, *projection.Group) error
 }
 
-func (p projection) Spec() projector.Spec                                { return p.spec }
-func (p projection) Apply(ctx context.Context, g *projector.Group) error { return p.apply(ctx, g) }
+func (p applied) Spec() projection.Spec                                { return p.spec }
+func (p applied) Apply(ctx context.Context, g *projection.Group) error { return p.apply(ctx, g) }
 
 // remembering counts the events of a campaign outside the database.
-func remembering() func(context.Context, *projector.Group) error {
+func remembering() func(context.Context, *projection.Group) error {
 	var mu sync.Mutex
 	totals := map[string]int{}
-	return func(_ context.Context, g *projector.Group) error {
+	return func(_ context.Context, g *projection.Group) error {
 		mu.Lock()
 		defer mu.Unlock()
 		for _, e := range g.Events {
@@ -199,7 +199,7 @@ type preparation struct {
 	err error
 }
 
-func prepared(t *testing.T, pool *pgxpool.Pool, p projector.Projection, events []event.Event) preparation {
+func prepared(t *testing.T, pool *pgxpool.Pool, p projection.Projection, events []event.Event) preparation {
 	t.Helper()
 	k := &kit{admin: pool, projection: p}
 	t.Cleanup(func() {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
 	"github.com/tidemark-go/tidemark/internal/store/rows"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
@@ -124,7 +125,7 @@ func (db *database) projector(configure ...func(*projector.Config)) (*projector.
 }
 
 func (db *database) config(configure ...func(*projector.Config)) projector.Config {
-	config := projector.Config{Pool: db.pool, Projections: []projector.Projection{db.kit.projection}, NoListen: true}
+	config := projector.Config{Pool: db.pool, Projections: []projection.Projection{db.kit.projection}, NoListen: true}
 	for _, change := range slices.Concat(db.kit.configure, configure) {
 		change(&config)
 	}

@@ -8,7 +8,7 @@ import (
 	"testing/fstest"
 
 	"github.com/tidemark-go/tidemark/pkg/event"
-	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/projector/projectiontest"
 	"github.com/tidemark-go/tidemark/pkg/projector/sqlfile"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
@@ -23,7 +23,7 @@ func TestCorrectProjectionsPass(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, projection := range []projector.Projection{
+	for _, projection := range []projection.Projection{
 		file, seatHandlers(), seatDocuments(), playerFile(t), playerHandlers(), playerDocuments(), playerProcess(),
 	} {
 		t.Run(projection.Spec().Name, func(t *testing.T) {
@@ -48,29 +48,29 @@ type seat struct {
 	By   string `json:"by"`
 }
 
-func seatHandlers() projector.Projection {
-	h := projector.NewHandlers(projector.Spec{Name: "seats_by_handlers", Version: 1, Tables: `
+func seatHandlers() projection.Projection {
+	h := &projection.Handlers{Name: "seats_by_handlers", Version: 1, Tables: `
 		CREATE TABLE seats_by_handlers (campaign_id text, seat text, taken_by text, PRIMARY KEY (campaign_id, seat));
-		CREATE TABLE seat_history (campaign_id text, position bigint, PRIMARY KEY (campaign_id, position))`})
-	projector.On(h, "seat_taken", func(_ context.Context, g *projector.Group, e event.Event, s seat) error {
+		CREATE TABLE seat_history (campaign_id text, position bigint, PRIMARY KEY (campaign_id, position))`}
+	h.On = append(h.On, projection.Handle("seat_taken", func(_ context.Context, g *projection.Group, e event.Event, s seat) error {
 		g.Queue(`INSERT INTO seats_by_handlers VALUES ($1, $2, $3) ON CONFLICT (campaign_id, seat) DO UPDATE
 			SET taken_by = excluded.taken_by`, e.CampaignID, s.Seat, s.By)
 		g.Queue(`INSERT INTO seat_history VALUES ($1, $2)`, e.CampaignID, e.Position)
 		return nil
-	})
-	projector.On(h, "seat_left", func(ctx context.Context, g *projector.Group, e event.Event, s seat) error {
+	}))
+	h.On = append(h.On, projection.Handle("seat_left", func(ctx context.Context, g *projection.Group, e event.Event, s seat) error {
 		tx, err := g.Tx(ctx)
 		if err != nil {
 			return err
 		}
 		_, err = tx.Exec(ctx, `DELETE FROM seats_by_handlers WHERE campaign_id = $1 AND seat = $2`, e.CampaignID, s.Seat)
 		return err
-	})
+	}))
 	return h
 }
 
-func seatDocuments() projector.Projection {
-	return projector.NewDocument(projector.Document[seat]{
+func seatDocuments() projection.Projection {
+	return projection.Document[seat]{
 		Name: "seats_by_document", Version: 1, Types: []string{"seat_taken", "seat_left"},
 		Key: func(e event.Event) (string, error) {
 			s, err := event.Decode[seat](e)
@@ -78,13 +78,13 @@ func seatDocuments() projector.Projection {
 		},
 		Fold: func(doc *seat, e event.Event) error {
 			if e.Type == "seat_left" {
-				return projector.Delete
+				return projection.Delete
 			}
 			var err error
 			*doc, err = event.Decode[seat](e)
 			return err
 		},
-	})
+	}
 }
 
 // playerOf is the key of projections across campaigns.
@@ -93,7 +93,7 @@ func playerOf(e event.Event) (string, error) {
 	return s.By, err
 }
 
-func playerFile(t *testing.T) projector.Projection {
+func playerFile(t *testing.T) projection.Projection {
 	t.Helper()
 	file, err := sqlfile.Load(fstest.MapFS{"players.sql": {Data: []byte(playersSQL)}}, "players.sql")
 	if err != nil {
@@ -113,16 +113,16 @@ ON CONFLICT (player) DO UPDATE SET seats = p.seats + 1, latest = excluded.latest
 `
 
 // playerHandlers names no key: its row is about all campaigns.
-func playerHandlers() projector.Projection {
-	h := projector.NewHandlers(projector.Spec{
-		Name: "latest_by_handlers", Version: 1, Scope: projector.ScopeJournal,
+func playerHandlers() projection.Projection {
+	h := &projection.Handlers{
+		Name: "latest_by_handlers", Version: 1, Scope: projection.ScopeJournal,
 		Tables: `CREATE TABLE latest_by_handlers (one int PRIMARY KEY, latest text)`,
-	})
-	projector.On(h, "seat_taken", func(_ context.Context, g *projector.Group, e event.Event, s seat) error {
+	}
+	h.On = append(h.On, projection.Handle("seat_taken", func(_ context.Context, g *projection.Group, e event.Event, s seat) error {
 		g.Queue(`INSERT INTO latest_by_handlers VALUES (1, $1) ON CONFLICT (one) DO UPDATE SET latest = excluded.latest`,
 			fmt.Sprint(e.CampaignID, s.By))
 		return nil
-	})
+	}))
 	return h
 }
 
@@ -140,23 +140,23 @@ func (d *taken) take(e event.Event) error {
 	return nil
 }
 
-func playerDocuments() projector.Projection {
-	return projector.NewDocument(projector.Document[taken]{
-		Name: "players_by_document", Version: 1, Scope: projector.ScopeJournal, Partitions: 3, Key: playerOf,
+func playerDocuments() projection.Projection {
+	return projection.Document[taken]{
+		Name: "players_by_document", Version: 1, Scope: projection.ScopeJournal, Partitions: 3, Key: playerOf,
 		Fold: (*taken).take,
-	})
+	}
 }
 
-func playerProcess() projector.Projection {
-	return projector.NewProcess(projector.Process[taken]{
+func playerProcess() projection.Projection {
+	return projection.Process[taken]{
 		Name: "greeter", Version: 1, Key: playerOf, Fold: (*taken).take,
-		React: func(d *taken, _ event.Event) ([]projector.Do, error) {
+		React: func(d *taken, _ event.Event) ([]projection.Do, error) {
 			if d.Seats != 2 {
 				return nil, nil
 			}
-			return []projector.Do{{Campaign: "greetings", Events: []event.Event{{Type: "greeted"}}}}, nil
+			return []projection.Do{{Campaign: "greetings", Events: []event.Event{{Type: "greeted"}}}}, nil
 		},
-	})
+	}
 }
 
 // seatEvents returns events of three interleaved campaigns: players take seats, take over seats and

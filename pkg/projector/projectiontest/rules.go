@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
@@ -189,11 +190,11 @@ func keysApart(ctx context.Context, k *kit) error {
 
 type saboteur struct{}
 
-func (saboteur) Spec() projector.Spec {
-	return projector.Spec{Name: "projectiontest_saboteur", Version: 1}
+func (saboteur) Spec() projection.Spec {
+	return projection.Spec{Name: "projectiontest_saboteur", Version: 1}
 }
 
-func (saboteur) Apply(_ context.Context, g *projector.Group) error {
+func (saboteur) Apply(_ context.Context, g *projection.Group) error {
 	g.Queue(queryFails)
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/pkg/event"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
@@ -21,11 +22,11 @@ import (
 // configure, if given, changes the projector's configuration: a projection of events with aliases
 // or upcasters needs its Catalogue.
 func Run(
-	t *testing.T, pool *pgxpool.Pool, projection projector.Projection, events []event.Event,
+	t *testing.T, pool *pgxpool.Pool, p projection.Projection, events []event.Event,
 	configure ...func(*projector.Config),
 ) {
 	t.Helper()
-	k := &kit{admin: pool, projection: projection, configure: configure}
+	k := &kit{admin: pool, projection: p, configure: configure}
 	// Use defer, not t.Cleanup: the caller's own defer may close the pool as soon as Run returns.
 	defer func() {
 		if err := k.close(context.WithoutCancel(t.Context())); err != nil {
@@ -47,7 +48,7 @@ func Run(
 // kit is a projection under test.
 type kit struct {
 	admin      *pgxpool.Pool
-	projection projector.Projection
+	projection projection.Projection
 	configure  []func(*projector.Config)
 
 	databases []string       // to be dropped

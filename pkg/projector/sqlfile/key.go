@@ -12,7 +12,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/slice"
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/pkg/event"
-	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 )
 
 // across reads a header of a projection across campaigns. They stand before the tables.
@@ -24,9 +24,9 @@ func (p *sqlParser) across(line int, header, value string) {
 	spec := &p.file.spec
 	switch header {
 	case "scope":
-		spec.Scope = projector.Scope(value)
-		if spec.Scope != projector.ScopeCampaign && spec.Scope != projector.ScopeJournal {
-			p.errs.add(line, "scope %q: write %s or %s", value, projector.ScopeCampaign, projector.ScopeJournal)
+		spec.Scope = projection.Scope(value)
+		if spec.Scope != projection.ScopeCampaign && spec.Scope != projection.ScopeJournal {
+			p.errs.add(line, "scope %q: write %s or %s", value, projection.ScopeCampaign, projection.ScopeJournal)
 		}
 	case "partitions":
 		n, err := strconv.Atoi(value)

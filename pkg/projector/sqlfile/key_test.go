@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/tidemark-go/tidemark/pkg/event"
-	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 )
 
 func TestTheKeyOfAnEventIsFoundAsPostgresFindsIt(t *testing.T) {
@@ -52,15 +52,15 @@ func TestTheKeyOfAnEventIsFoundAsPostgresFindsIt(t *testing.T) {
 func TestAFileSaysThatItIsAcrossCampaigns(t *testing.T) {
 	t.Parallel()
 	const tables = "CREATE TABLE x (player text PRIMARY KEY);\n-- on: scored\nINSERT INTO x VALUES (event.actor);\n"
-	load := func(header string) (projector.Spec, string) {
+	load := func(header string) (projection.Spec, string) {
 		p, err := Load(fstest.MapFS{"x.sql": {Data: []byte("-- projection: x\n-- version: 1\n" + header + tables)}}, "x.sql")
 		if err != nil {
-			return projector.Spec{}, err.Error()
+			return projection.Spec{}, err.Error()
 		}
 		return p.Spec(), ""
 	}
 	spec, fault := load("-- scope: journal\n-- key: player = event.actor\n-- partitions: 4\n")
-	if fault != "" || spec.Scope != projector.ScopeJournal || spec.Key == nil || spec.KeyColumn != "player" ||
+	if fault != "" || spec.Scope != projection.ScopeJournal || spec.Key == nil || spec.KeyColumn != "player" ||
 		spec.Partitions != 4 {
 		t.Errorf("%+v, %s", spec, fault)
 	}

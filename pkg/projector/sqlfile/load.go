@@ -15,7 +15,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/slice"
 	"github.com/tidemark-go/tidemark/pkg/event"
-	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 )
 
 // LoadDir loads the projections in the files of fsys whose names end in .sql, in the order of their
@@ -24,12 +24,12 @@ import (
 // nearly always a wrong path.
 //
 // The mistakes of all files are reported together, each as an [*Error].
-func LoadDir(fsys fs.FS) ([]projector.Projection, error) {
+func LoadDir(fsys fs.FS) ([]projection.Projection, error) {
 	entries, err := fs.ReadDir(fsys, ".")
 	if err != nil {
 		return nil, fmt.Errorf("read the projections' folder: %w", err)
 	}
-	var projections []projector.Projection
+	var projections []projection.Projection
 	var errs []error
 	files, fileOf := 0, map[string]string{} // by name and version
 	for _, entry := range entries {
@@ -64,7 +64,7 @@ func LoadDir(fsys fs.FS) ([]projector.Projection, error) {
 // Load loads the projection in one file of fsys. It reports all mistakes together, each as an [*Error].
 //
 // The result is a [projector.Checker].
-func Load(fsys fs.FS, name string) (projector.Projection, error) {
+func Load(fsys fs.FS, name string) (projection.Projection, error) {
 	projection, err := loadFile(fsys, name)
 	if err != nil {
 		return nil, err
@@ -82,7 +82,7 @@ func loadFile(fsys fs.FS, name string) (*sqlFile, error) {
 
 type sqlFile struct {
 	file     string
-	spec     projector.Spec
+	spec     projection.Spec
 	nameLine int // line of its declaration
 	tables   []sqlStatement
 	handlers []*sqlHandler
@@ -97,7 +97,7 @@ type sqlHandler struct {
 }
 
 // Spec implements [projector.Projection].
-func (f *sqlFile) Spec() projector.Spec {
+func (f *sqlFile) Spec() projection.Spec {
 	spec := f.spec
 	spec.Types = slices.Clone(spec.Types)
 	return spec
@@ -117,7 +117,7 @@ func (f *sqlFile) StatementsHash() string {
 }
 
 // Apply implements [projector.Projection]. It queues the statements of each event.
-func (f *sqlFile) Apply(ctx context.Context, group *projector.Group) error {
+func (f *sqlFile) Apply(ctx context.Context, group *projection.Group) error {
 	for i := range group.Events {
 		group.At(group.Events[i])
 		if err := f.ApplyEvent(ctx, group, group.Events[i]); err != nil {
@@ -128,7 +128,7 @@ func (f *sqlFile) Apply(ctx context.Context, group *projector.Group) error {
 }
 
 // ApplyEvent queues the statements of one event.
-func (f *sqlFile) ApplyEvent(_ context.Context, group *projector.Group, event event.Event) error {
+func (f *sqlFile) ApplyEvent(_ context.Context, group *projection.Group, event event.Event) error {
 	handler, ok := f.byType[event.Type]
 	if !ok {
 		return nil

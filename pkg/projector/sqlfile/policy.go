@@ -5,16 +5,16 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 )
 
 // onFailure reads a header such as "-- on failure: retry, attempts 5, base 2s". Above the handlers
 // it is the projection's policy, below an "-- on:" line the policy of its types.
 func (p *sqlParser) onFailure(line int, value string) {
 	action, rest, _ := strings.Cut(value, ",")
-	policy := projector.Policy{Action: projector.Action(strings.TrimSpace(action))}
+	policy := projection.Policy{Action: projection.Action(strings.TrimSpace(action))}
 	switch policy.Action {
-	case projector.ActionRetry, projector.ActionDead, projector.ActionSkip, projector.ActionPause:
+	case projection.ActionRetry, projection.ActionDead, projection.ActionSkip, projection.ActionPause:
 	default:
 		p.errs.add(line, "on failure: %q: write retry, dead, skip or pause, then settings such as attempts 5, base 2s",
 			policy.Action)
@@ -37,7 +37,7 @@ func (p *sqlParser) onFailure(line int, value string) {
 		return
 	}
 	if p.file.spec.OnFailureOf == nil {
-		p.file.spec.OnFailureOf = map[string]projector.Policy{}
+		p.file.spec.OnFailureOf = map[string]projection.Policy{}
 	}
 	for _, eventType := range p.handler.types {
 		if _, taken := p.file.spec.OnFailureOf[eventType]; taken {
@@ -48,7 +48,7 @@ func (p *sqlParser) onFailure(line int, value string) {
 }
 
 // policySetting reads a name and a value, as in "base 2s".
-func (p *sqlParser) policySetting(line int, setting string, policy *projector.Policy) {
+func (p *sqlParser) policySetting(line int, setting string, policy *projection.Policy) {
 	fields := strings.Fields(setting)
 	if len(fields) != 2 {
 		p.errs.add(line, "on failure: %q: write a name and a value, as in base 2s", setting)

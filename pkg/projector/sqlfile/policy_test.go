@@ -6,12 +6,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
 func TestLoadReadsPolicies(t *testing.T) {
 	t.Parallel()
-	projection, err := loadText("-- on failure: retry, attempts 5, base 2s, max 1m, factor 3, timeout " +
+	code, err := loadText("-- on failure: retry, attempts 5, base 2s, max 1m, factor 3, timeout " +
 		"10s\n" + sessionsHead + `
 -- on: session_started
 INSERT INTO sessions (campaign_id) VALUES (event.campaign_id);
@@ -25,22 +26,22 @@ DELETE FROM sessions;
 	if err != nil {
 		t.Fatal(err)
 	}
-	spec := projection.Spec()
-	want := projector.Policy{
-		Action: projector.ActionRetry, Attempts: 5, Base: 2 * time.Second, Max: time.Minute,
+	spec := code.Spec()
+	want := projection.Policy{
+		Action: projection.ActionRetry, Attempts: 5, Base: 2 * time.Second, Max: time.Minute,
 		Factor: 3, Timeout: 10 * time.Second,
 	}
 	if spec.OnFailure != want {
 		t.Errorf("got %+v, want %+v", spec.OnFailure, want)
 	}
-	of := map[string]projector.Policy{
-		"session_ended":   {Action: projector.ActionSkip},
-		"session_aborted": {Action: projector.ActionSkip}, "noted": {Action: projector.ActionPause},
+	of := map[string]projection.Policy{
+		"session_ended":   {Action: projection.ActionSkip},
+		"session_aborted": {Action: projection.ActionSkip}, "noted": {Action: projection.ActionPause},
 	}
 	if !maps.Equal(spec.OnFailureOf, of) {
 		t.Errorf("got %+v, want %+v", spec.OnFailureOf, of)
 	}
-	if _, err := projector.New(projector.Config{Projections: []projector.Projection{projection}}); err == nil ||
+	if _, err := projector.New(projector.Config{Projections: []projection.Projection{code}}); err == nil ||
 		strings.Contains(err.Error(), "OnFailure") {
 		t.Errorf("New does not take them: %v", err)
 	}

@@ -14,7 +14,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
-	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/projector/sqlfile"
 )
 
@@ -56,33 +56,33 @@ ON CONFLICT (key) DO UPDATE SET count = s.count + 1, digest = (s.digest * 31 + e
 // Across returns three projections across campaigns by amount: the document "boards", the handlers
 // "lines" and the SQL file "sums". before may be nil; handlers and documents call it, documents
 // without a group.
-func Across(partitions int, before Hook) []projector.Projection {
+func Across(partitions int, before Hook) []projection.Projection {
 	if before == nil {
-		before = func(context.Context, *projector.Group, event.Event) error { return nil }
+		before = func(context.Context, *projection.Group, event.Event) error { return nil }
 	}
-	boards := projector.NewDocument(projector.Document[Board]{
-		Name: "boards", Version: 1, Types: []string{added}, Scope: projector.ScopeJournal, Key: keyOf, Partitions: partitions,
+	boards := projection.Document[Board]{
+		Name: "boards", Version: 1, Types: []string{added}, Scope: projection.ScopeJournal, Key: keyOf, Partitions: partitions,
 		Fold: func(b *Board, e event.Event) error {
 			b.fold(e)
 			return before(context.Background(), nil, e)
 		},
-	})
-	lines := projector.NewHandlers(projector.Spec{
-		Name: "lines", Version: 1, Scope: projector.ScopeJournal, Key: keyOf, KeyColumn: "key", Partitions: partitions,
+	}
+	lines := &projection.Handlers{
+		Name: "lines", Version: 1, Scope: projection.ScopeJournal, Key: keyOf, KeyColumn: "key", Partitions: partitions,
 		Tables: linesTable,
-	})
-	projector.On(lines, added, func(ctx context.Context, g *projector.Group, e event.Event, a amount) error {
+	}
+	lines.On = append(lines.On, projection.Handle(added, func(ctx context.Context, g *projection.Group, e event.Event, a amount) error {
 		if err := before(ctx, g, e); err != nil {
 			return err
 		}
 		g.Queue(`INSERT INTO lines (key, position) VALUES ($1, $2)`, strconv.FormatInt(a.N, 10), e.Position)
 		return nil
-	})
+	}))
 	sums, err := sqlfile.Load(fstest.MapFS{"sums.sql": {Data: fmt.Appendf(nil, sumsFile, partitions)}}, "sums.sql")
 	if err != nil {
 		panic(err) // the file above does not load
 	}
-	return []projector.Projection{boards, lines, sums}
+	return []projection.Projection{boards, lines, sums}
 }
 
 // SettleAcross waits until all projections across campaigns are at the end of the journal.

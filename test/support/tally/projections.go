@@ -11,7 +11,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
-	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 )
 
 // added is the only type of event.
@@ -50,24 +50,24 @@ func (t *Tally) fold(e event.Event) error {
 }
 
 // Tallies returns the projection "<prefix>tallies": a [Tally] for each campaign.
-func Tallies(prefix string) projector.Projection {
-	return projector.NewDocument(projector.Document[Tally]{
+func Tallies(prefix string) projection.Projection {
+	return projection.Document[Tally]{
 		Name: prefix + "tallies", Version: 1, Types: []string{added},
 		Fold: func(t *Tally, e event.Event) error { return t.fold(e) },
-	})
+	}
 }
 
 // Totals returns the projection "totals" across campaigns, in two partitions: a [Tally] for each
 // remainder of amounts divided by 7. Last is a seq of any campaign.
-func Totals() projector.Projection {
-	return projector.NewDocument(projector.Document[Tally]{
-		Name: "totals", Version: 1, Types: []string{added}, Scope: projector.ScopeJournal, Partitions: 2,
+func Totals() projection.Projection {
+	return projection.Document[Tally]{
+		Name: "totals", Version: 1, Types: []string{added}, Scope: projection.ScopeJournal, Partitions: 2,
 		Key: func(e event.Event) (string, error) {
 			a, err := event.Decode[amount](e)
 			return fmt.Sprint(a.N % 7), err
 		},
 		Fold: func(t *Tally, e event.Event) error { return t.fold(e) },
-	})
+	}
 }
 
 // VerifyTotals compares [Totals] with a fold of the journal in the order of position.
@@ -104,14 +104,14 @@ func VerifyTotals(t testing.TB, pool *pgxpool.Pool) {
 }
 
 // Hook is called by [Entries] before it writes the effect of an event.
-type Hook func(context.Context, *projector.Group, event.Event) error
+type Hook func(context.Context, *projection.Group, event.Event) error
 
 // Entries returns the projection "<prefix>entries": a row for each time an event is applied. Its
 // table has no unique key, so an event that is applied twice has two rows. Rows are numbered, so
 // events out of order show. before may be nil.
-func Entries(prefix string, before Hook) projector.Projection {
+func Entries(prefix string, before Hook) projection.Projection {
 	table := pgx.Identifier{prefix + "entries"}.Sanitize()
-	h := projector.NewHandlers(projector.Spec{Name: prefix + "entries", Version: 1, Tables: `
+	h := &projection.Handlers{Name: prefix + "entries", Version: 1, Tables: `
 		CREATE TABLE ` + table + ` (
 			n           bigint GENERATED ALWAYS AS IDENTITY,
 			campaign_id text COLLATE "C" NOT NULL,
@@ -119,9 +119,9 @@ func Entries(prefix string, before Hook) projector.Projection {
 			amount      bigint           NOT NULL,
 			applied_at  timestamptz      NOT NULL DEFAULT clock_timestamp()
 		);
-		CREATE INDEX ON ` + table + ` (campaign_id, n)`})
+		CREATE INDEX ON ` + table + ` (campaign_id, n)`}
 	insert := `INSERT INTO ` + table + ` (campaign_id, seq, amount) VALUES ($1, $2, $3)`
-	projector.On(h, added, func(ctx context.Context, g *projector.Group, e event.Event, a amount) error {
+	h.On = append(h.On, projection.Handle(added, func(ctx context.Context, g *projection.Group, e event.Event, a amount) error {
 		if before != nil {
 			if err := before(ctx, g, e); err != nil {
 				return err
@@ -129,9 +129,9 @@ func Entries(prefix string, before Hook) projector.Projection {
 		}
 		g.Queue(insert, e.CampaignID, e.Seq, a.N)
 		return nil
-	})
+	}))
 	return h
 }
 
 // Both returns the two projections without a prefix or a hook.
-func Both() []projector.Projection { return []projector.Projection{Entries("", nil), Tallies("")} }
+func Both() []projection.Projection { return []projection.Projection{Entries("", nil), Tallies("")} }

@@ -7,7 +7,7 @@ import (
 	"syscall"
 
 	"github.com/tidemark-go/tidemark/pkg/event"
-	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/test/support/tally"
 )
 
@@ -34,7 +34,7 @@ const bombExit = 17
 
 // before returns a hook that ends the process at the bomb's event and calls next for all others.
 func (b Bomb) before(next tally.Hook) tally.Hook {
-	return func(ctx context.Context, g *projector.Group, e event.Event) error {
+	return func(ctx context.Context, g *projection.Group, e event.Event) error {
 		if b.Kind == "" || e.CampaignID != b.Campaign || e.Seq != b.Seq {
 			return next(ctx, g, e)
 		}

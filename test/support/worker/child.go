@@ -23,6 +23,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/kind"
 	"github.com/tidemark-go/tidemark/internal/session"
 	"github.com/tidemark-go/tidemark/pkg/event"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 	"github.com/tidemark-go/tidemark/test/support/tally"
@@ -69,7 +70,7 @@ type Config struct {
 
 // Main runs a package's tests like [pgtest.Main], or the worker in a process that [Start] created. own
 // are projections for workers with Config.Own.
-func Main(m *testing.M, own ...projector.Projection) {
+func Main(m *testing.M, own ...projection.Projection) {
 	config := os.Getenv(configEnv)
 	if config == "" {
 		flag.Parse()
@@ -85,7 +86,7 @@ func Main(m *testing.M, own ...projector.Projection) {
 	}
 }
 
-func run(config string, own []projector.Projection) error {
+func run(config string, own []projection.Projection) error {
 	var cfg Config
 	if err := json.Unmarshal([]byte(config), &cfg); err != nil {
 		return err
@@ -111,12 +112,12 @@ func run(config string, own []projector.Projection) error {
 
 	h := &halt{at: cfg.HaltAt, proceed: make(chan struct{})}
 	go h.obey()
-	projections := []projector.Projection{tally.Tallies("")}
+	projections := []projection.Projection{tally.Tallies("")}
 	switch {
 	case cfg.Own:
 		projections = own
 	case !cfg.TalliesOnly:
-		projections = append([]projector.Projection{tally.Entries("", cfg.Bomb.before(h.applying(cfg.Patient)))},
+		projections = append([]projection.Projection{tally.Entries("", cfg.Bomb.before(h.applying(cfg.Patient)))},
 			projections...)
 	}
 	if cfg.Totals {
@@ -134,7 +135,7 @@ func run(config string, own []projector.Projection) error {
 	}
 	p, err := projector.New(projector.Config{
 		GapRate: gapRate,
-		Mode:    projector.ModeOutboxApplyOnly, Pool: pool, Projections: projections, LeaseTTL: cfg.LeaseTTL,
+		Mode:    projection.ModeOutboxApplyOnly, Pool: pool, Projections: projections, LeaseTTL: cfg.LeaseTTL,
 		GroupEvents:    cfg.GroupEvents,
 		ClaimCampaigns: cfg.Claim, Concurrency: cfg.Concurrency,
 		PollInterval: cfg.PollInterval, NoListen: cfg.NoListen, OnStep: h.step,
@@ -164,7 +165,7 @@ func (h *halt) step(step kind.Step) {
 // applying halts in the middle of a group: before the third event of a campaign, with the effects
 // of the first two written.
 func (h *halt) applying(patient bool) tally.Hook {
-	return func(ctx context.Context, g *projector.Group, e event.Event) error {
+	return func(ctx context.Context, g *projection.Group, e event.Event) error {
 		if patient && e.Seq == 1 {
 			tx, err := g.Tx(ctx)
 			if err != nil {
@@ -188,7 +189,7 @@ func (h *halt) applying(patient bool) tally.Hook {
 
 // applyingAcross halts like applying, before the third event of the journal.
 func (h *halt) applyingAcross(patient bool) tally.Hook {
-	return func(ctx context.Context, g *projector.Group, e event.Event) error {
+	return func(ctx context.Context, g *projection.Group, e event.Event) error {
 		if patient {
 			g.Queue("SET LOCAL idle_in_transaction_session_timeout = 0")
 		}
@@ -207,7 +208,7 @@ var errRefused = errors.New("refused")
 
 // refuse returns a hook that refuses an amount and calls next for all others.
 func (c *Config) refuse(next tally.Hook) tally.Hook {
-	return func(ctx context.Context, g *projector.Group, e event.Event) error {
+	return func(ctx context.Context, g *projection.Group, e event.Event) error {
 		if c.Refuses != 0 && tally.Amount(e) == c.Refuses {
 			return errRefused
 		}

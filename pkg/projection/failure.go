@@ -1,24 +1,27 @@
-package projector
+package projection
 
 import (
-	"github.com/tidemark-go/tidemark/internal/projector/failure"
-	"github.com/tidemark-go/tidemark/internal/projector/registry"
+	"errors"
+	"fmt"
+
+	"github.com/tidemark-go/tidemark/internal/projector/classify"
+	"github.com/tidemark-go/tidemark/internal/redact"
 )
 
 // Class tells what a failure means for the event that was being applied.
-type Class = failure.Class
+type Class string
 
 // The classes.
 const (
 	// the database is short of something, or has been told to stop; the first retry comes after 1s, later
 	// ones within a minute, and no attempt is counted
-	ClassInfrastructure = failure.ClassInfrastructure
-	ClassTransient      = failure.ClassTransient // another attempt may succeed
+	ClassInfrastructure Class = classify.Infrastructure
+	ClassTransient      Class = classify.Transient // another attempt may succeed
 	// the projection as it is can never apply the event
-	ClassPermanent = failure.ClassPermanent
+	ClassPermanent Class = classify.Permanent
 	// another session holds a row or table that it needs; the first retry comes after 1s, later ones
 	// within 10s, and no attempt is counted
-	ClassLock = failure.ClassLock
+	ClassLock Class = classify.Lock
 )
 
 // Classify returns the class of a projection's failure. The Classify of the projection's [Spec] comes
@@ -46,21 +49,45 @@ const (
 // A projection that exceeds its [Policy].Timeout has failed transiently. If the connection to Postgres
 // has broken, the worker stops, or a statement of the projector's own fails, the group is repeated,
 // whatever the error: that is no failure of a projection.
-func Classify(err error) Class {
-	return failure.Classify(err)
-}
+func Classify(err error) Class { return classify.Of[Class](err) }
 
 // Permanent marks an error as permanent: the campaign is dead at once, unless a policy says
 // otherwise. It returns nil and errors of the database or the network unchanged.
 func Permanent(err error) error {
-	return failure.Permanent(err)
+	if err == nil || classify.IsInfrastructure[Class](err) {
+		return err
+	}
+	return &permanentError{err}
 }
 
-// ApplyError names the event that a projection could not apply. It wraps the cause.
-type ApplyError = failure.ApplyError
+type permanentError struct{ err error }
 
-// OwnerError is returned by [Projector.Verify] and erasure.Verify instead of reading a table whose owner
-// may do less than the session: reading it could run its owner's code with all rights of the session's
-// user. It is also returned by [Projector.AsOf], [Projector.Diff] and [Projector.Why] if such a role may
-// have put functions into the schema of the read models.
-type OwnerError = registry.OwnerError
+func (e *permanentError) Error() string       { return e.err.Error() }
+func (e *permanentError) Unwrap() error       { return e.err }
+func (e *permanentError) FailureClass() Class { return ClassPermanent }
+
+// ApplyError names the event that a projection could not apply. It wraps the cause.
+type ApplyError struct {
+	Projection string
+	CampaignID string
+	Seq        int64 // 0: no single event
+	EventType  string
+	Err        error
+}
+
+func (e *ApplyError) Error() string {
+	if e.Seq == 0 {
+		return fmt.Sprintf("projection %s: %v", e.Projection, e.Err)
+	}
+	return fmt.Sprintf("projection %s: event %d (%s) of campaign %q: %v", e.Projection, e.Seq, e.EventType, e.CampaignID,
+		e.Err)
+}
+
+func (e *ApplyError) Unwrap() error { return e.Err }
+
+// Redacted returns the message without values of events, for logs and readers who may not see payloads.
+func (e *ApplyError) Redacted() string {
+	shown := *e
+	shown.Err = errors.New(redact.Safe(e.Err))
+	return shown.Error()
+}

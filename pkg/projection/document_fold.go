@@ -1,4 +1,4 @@
-package kind
+package projection
 
 import (
 	"bytes"
@@ -9,17 +9,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/tidemark-go/tidemark/internal/projector/pipeline"
+	"github.com/tidemark-go/tidemark/internal/groupstate"
 )
-
-// Foldable is a projection that can be folded in memory while its tables hold nothing of the campaigns.
-type Foldable interface{ NewFold() Folder }
-
-// Folder folds groups in memory, campaign by campaign, and writes each result once.
-type Folder interface {
-	Add(g *Group) error
-	Write(ctx context.Context, g *Group, last bool) error // writes the results that are final; with last, all
-}
 
 // documentFold holds the documents of campaigns that are not in the table yet.
 type documentFold[T any] struct {
@@ -43,8 +34,8 @@ type folded[T any] struct {
 // fewDocuments is the largest map of documents to reuse: clearing a map costs its largest size.
 const fewDocuments = 64
 
-// NewFold implements [Foldable]. Documents across campaigns are never copied, so they are not folded.
-func (d *document[T]) NewFold() Folder {
+// NewFold returns a fold for a rebuild. Documents across campaigns are never copied, so they are not folded.
+func (d *document[T]) NewFold() groupstate.Folder[*Group] {
 	return &documentFold[T]{of: d, index: map[string]*folded[T]{}}
 }
 
@@ -96,10 +87,7 @@ func (f *documentFold[T]) Write(ctx context.Context, g *Group, last bool) error 
 		if d.deleted {
 			continue
 		}
-		g.pipeline.At = pipeline.Origin{
-			Projection: g.projection, CampaignID: d.campaignID, Seq: d.seq,
-			EventType: d.eventType,
-		}
+		g.about(d.campaignID, d.seq, d.eventType)
 		doc, err := json.Marshal(d.doc)
 		if err != nil {
 			return fmt.Errorf("encode document %q: %w", d.key, err)

@@ -1,4 +1,4 @@
-package kind
+package projection
 
 import (
 	"context"
@@ -10,27 +10,34 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
-	"github.com/tidemark-go/tidemark/internal/projector/failure"
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/text"
 	"github.com/tidemark-go/tidemark/pkg/event"
-	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
-// Process is projector.Process.
+// Process is a projection across campaigns that keeps a state for each key, and reacts to events by
+// appending others, to its own campaign or to another one, at once or at a time. The state, the place
+// and the appends commit in one transaction; workers then make the appends, which hold no lock of a
+// campaign meanwhile. So each reaction happens exactly once. Name, Version, Key, React, and On or Fold are
+// required.
+//
+// A new process folds the events before it, and reacts only to later ones. A rebuild folds and does
+// not react. An event at the end of a chain of 16 reactions is dead.
 type Process[S any] struct {
-	Name    string   // also the table's, which holds the states as documents
-	Version int      // from 1
-	Types   []string // event types it wants; nil: all
+	Name    string // also the table's, which holds the states as documents
+	Version int    // from 1
 
 	// Key returns the key of the state that an event changes; "": the event is not for the process.
 	Key func(e event.Event) (string, error)
 
-	Partitions int // as in [Spec]
+	// On changes the state, at first the zero S, by events of some types, one function for each. The functions
+	// must depend only on their arguments. [Delete] deletes the state.
+	On []Fold[S]
 
-	// Fold changes the state, at first the zero S, by the event. It must depend only on its arguments.
-	// [Delete] deletes the state.
-	Fold func(state *S, e event.Event) error
+	// Fold changes the state by the events that On has no function for. With it, Types are the event types
+	// that the process wants, nil for all; without it, they are those of On.
+	Fold  func(state *S, e event.Event) error
+	Types []string
 
 	// React returns what to do about an event, given the state that it led to. It is called once in an
 	// event's life, not when events are replayed, and must not change the state.
@@ -40,13 +47,15 @@ type Process[S any] struct {
 	// registered. The events before it are folded.
 	From *int64
 
+	Partitions int // as in [Spec]
+
 	// As in [Spec].
 	OnFailure   Policy
 	OnFailureOf map[string]Policy
-	Classify    failure.Classifier
+	Classify    func(err error) Class
 }
 
-// Do is projector.Do.
+// Do is what a process does about an event: it appends events, or cancels a timer.
 type Do struct {
 	Campaign string        // that gets Events
 	Events   []event.Event // without ids, which follow from the cause
@@ -64,12 +73,37 @@ type Do struct {
 	Refused string
 }
 
-// NewProcess is projector.NewProcess.
-func NewProcess[S any](p Process[S]) Projection {
-	doc := newDocument(Document[S]{
+// document returns the states as documents.
+func (p Process[S]) document() Document[S] {
+	return Document[S]{
 		Name: p.Name, Version: p.Version, Types: p.Types, Scope: ScopeJournal, Key: p.Key, Partitions: p.Partitions,
-		Fold: p.Fold, OnFailure: p.OnFailure, OnFailureOf: p.OnFailureOf, Classify: p.Classify,
-	})
+		On: p.On, Fold: p.Fold, OnFailure: p.OnFailure, OnFailureOf: p.OnFailureOf, Classify: p.Classify,
+	}
+}
+
+// Get reads the state of a key, which may be behind the journal. found is false if there is none.
+func (p Process[S]) Get(ctx context.Context, db event.Querier, key string) (state S, found bool, err error) {
+	return p.document().Get(ctx, db, key)
+}
+
+// Spec implements [Projection]. Without KeyColumn a key cannot be replayed: the process would not
+// know to which events it has reacted.
+func (p Process[S]) Spec() Spec {
+	spec := p.document().Spec()
+	spec.KeyColumn = ""
+	return spec
+}
+
+// Load implements [Loader].
+func (p Process[S]) Load(ctx context.Context, g *Group) error { return p.prepared().Load(ctx, g) }
+
+// Apply implements [Projection].
+func (p Process[S]) Apply(ctx context.Context, g *Group) error { return p.prepared().Apply(ctx, g) }
+
+func (p Process[S]) engine() engine { return p.prepared() }
+
+func (p Process[S]) prepared() *process[S] {
+	doc := p.document().prepared()
 	doc.react = func(ctx context.Context, g *Group, key string, state *S, e *event.Event) error {
 		todo, err := p.React(state, *e)
 		if err != nil || len(todo) == 0 {
@@ -77,46 +111,31 @@ func NewProcess[S any](p Process[S]) Projection {
 		}
 		return g.react(ctx, p.Name, key, e, todo)
 	}
-	return process[S]{doc, p.From}
+	return &process[S]{doc, p}
 }
 
-// Get reads the state of a key, which may be behind the journal. found is false if there is none.
-func (p Process[S]) Get(ctx context.Context, db event.Querier, key string) (state S, found bool, err error) {
-	return Document[S]{Name: p.Name, Scope: ScopeJournal, Key: p.Key}.Get(ctx, db, "", key)
-}
-
+// process applies a [Process].
 type process[S any] struct {
 	*document[S]
-	from *int64
+	of Process[S]
 }
 
-// Spec implements [Projection]. Without KeyColumn a key cannot be replayed: the process would not
-// know to which events it has reacted.
-func (p process[S]) Spec() Spec {
-	spec := p.document.Spec()
-	spec.KeyColumn = ""
-	return spec
-}
+// Spec implements [Projection].
+func (p *process[S]) Spec() Spec { return p.of.Spec() }
 
-func (p process[S]) reactsFrom() *int64 { return p.from }
-
-// ReactsFrom reports whether a projection is a process, and the position after which it reacts when
-// it is new; nil: the end of the journal.
-func ReactsFrom(p Projection) (from *int64, ok bool) {
-	if r, ok := p.(interface{ reactsFrom() *int64 }); ok {
-		return r.reactsFrom(), true
+// Mistake returns what keeps the process from working.
+func (p *process[S]) Mistake() error {
+	switch {
+	case p.of.Key == nil:
+		return lacks(p.of.Name, "Key", "say which state an event is for")
+	case p.of.React == nil:
+		return lacks(p.of.Name, "React", "say what it does about an event, or make it a Document")
 	}
-	return nil, false
+	return p.document.Mistake()
 }
 
-// Reacting lets a group's process react to events after a position.
-type Reacting struct {
-	After   int64
-	Journal *journal.Journal
-}
-
-// React lets a group's process react.
-func React(g *Group, r *Reacting) { g.reacting = r }
+// ReactsFrom returns the position after which the process reacts when it is new; nil: the end of the journal.
+func (p *process[S]) ReactsFrom() *int64 { return p.of.From }
 
 // reactions are what processes decided, one element an append or a cancelled timer.
 type reactions struct {
@@ -150,7 +169,7 @@ func (g *Group) react(ctx context.Context, process, key string, e *event.Event, 
 			events[n] = do.Events[n]
 			events[n].ID = uuid.NewSHA1(e.IdentityUUID(), fmt.Appendf(nil, "%s %d %d", process, i, n))
 		}
-		doc, err := g.reacting.Journal.EncodeIn(ctx, querier{g}, do.Campaign, events)
+		doc, err := g.state.Reacting.Encode(ctx, querier{g}, do.Campaign, events)
 		if err != nil {
 			return fmt.Errorf("reaction %d of process %s: %w", i, process, err)
 		}
@@ -185,7 +204,7 @@ func timerName(process, key, timer string) (*string, error) {
 	}
 	name := fmt.Sprintf("%s/%d:%s/%s", process, len(key), key, timer)
 	if len(name) > mostTimerName {
-		return nil, failure.Permanent(fmt.Errorf("the timer %s of the key %s has a name of %d bytes, the limit is %d: "+
+		return nil, Permanent(fmt.Errorf("the timer %s of the key %s has a name of %d bytes, the limit is %d: "+
 			"use a shorter timer or key", text.Shortened(timer), text.Shortened(key), len(name), mostTimerName))
 	}
 	return &name, nil
@@ -214,7 +233,7 @@ func (g *Group) queueReactions(process string) {
 // tooDeepError is permanent: the chain of causes does not get shorter.
 type tooDeepError struct{ error }
 
-func (tooDeepError) FailureClass() failure.Class { return failure.ClassPermanent }
+func (tooDeepError) FailureClass() Class { return ClassPermanent }
 
 // tooDeep returns the error of a chain of reactions that is too long, with the chain.
 func (g *Group) tooDeep(ctx context.Context, process string, e *event.Event, depth int) error {

@@ -1,4 +1,4 @@
-package await
+package waiter
 
 const (
 	// queryAwait moves a sequence. It need not survive a crash, so it does not wait for the disk.

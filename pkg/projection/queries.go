@@ -1,4 +1,4 @@
-package kind
+package projection
 
 // The statements use the primary key, once per document. A campaign's rows are written only under
 // its lease, so inserts do not conflict.

@@ -1,9 +1,9 @@
-// Package await waits until projections have applied events.
+// Package waiter waits until projections have applied events.
 //
 // One [Waiter] asks for all waits of a process, in one statement on one connection. Workers notify it
 // at the end of a group, and only while a program waits (docs/adr/0013). The package writes nothing but
 // the sequence tidemark.awaited, through tidemark.await.
-package await
+package waiter
 
 import (
 	"cmp"

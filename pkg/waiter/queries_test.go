@@ -1,4 +1,4 @@
-package await_test
+package waiter_test
 
 import (
 	"testing"

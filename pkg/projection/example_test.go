@@ -1,0 +1,189 @@
+package projection_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/tidemark-go/tidemark/pkg/event"
+	"github.com/tidemark-go/tidemark/pkg/given"
+	"github.com/tidemark-go/tidemark/pkg/projection"
+)
+
+type (
+	Placed struct {
+		Customer string
+		Total    int
+	}
+	Line struct {
+		Article string
+		Amount  int
+	}
+	Order struct {
+		Customer string
+		Total    int
+		Lines    map[string]int
+	}
+)
+
+const (
+	OrderPlaced    event.Type[Placed]   = "order_placed"
+	LineAdded      event.Type[Line]     = "line_added"
+	OrderPaid      event.Type[struct{}] = "order_paid"
+	OrderCancelled event.Type[struct{}] = "order_cancelled"
+)
+
+// A document for each campaign, here for each order.
+func ExampleDocument() {
+	orders := projection.Document[Order]{
+		Name: "orders", Version: 1,
+		On: []projection.Fold[Order]{
+			projection.On(OrderPlaced, func(o *Order, _ event.Event, p Placed) error {
+				o.Customer, o.Total = p.Customer, p.Total
+				return nil
+			}),
+			projection.On(OrderCancelled, func(*Order, event.Event, struct{}) error {
+				return projection.Delete
+			}),
+		},
+	}
+
+	var j given.Journal
+	j.Append("order-1", OrderPlaced.New(Placed{"Ann", 300}))
+	j.Append("order-2", OrderPlaced.New(Placed{"Bo", 20}), OrderCancelled.New(struct{}{}))
+	docs, err := given.Documents(orders, j.Events())
+	fmt.Println(docs, err)
+	// Output: map[{order-1 }:{Ann 300 map[]}] <nil>
+}
+
+// A document for each article, from the events of all orders.
+func ExampleDocument_acrossCampaigns() {
+	demand := projection.Document[int]{
+		Name: "demand", Version: 1, Scope: projection.ScopeJournal, Partitions: 4,
+		Key: func(e event.Event) (string, error) {
+			line, err := LineAdded.Decode(e)
+			return line.Article, err
+		},
+		On: []projection.Fold[int]{
+			projection.On(LineAdded, func(n *int, _ event.Event, line Line) error {
+				*n += line.Amount
+				return nil
+			}),
+		},
+	}
+
+	var j given.Journal
+	j.Append("order-1", LineAdded.New(Line{"tea", 2}))
+	j.Append("order-2", LineAdded.New(Line{"cups", 6}), LineAdded.New(Line{"tea", 1}))
+	docs, err := given.Documents(demand, j.Events())
+	fmt.Println(docs[given.Key{Key: "tea"}], docs[given.Key{Key: "cups"}], err)
+	// Output: 3 6 <nil>
+}
+
+// A function for an event type gets the payload decoded.
+func ExampleOn() {
+	add := projection.On(LineAdded, func(o *Order, _ event.Event, line Line) error {
+		if o.Lines == nil {
+			o.Lines = map[string]int{}
+		}
+		o.Lines[line.Article] += line.Amount
+		return nil
+	})
+	orders := projection.Document[Order]{Name: "orders", Version: 1, On: []projection.Fold[Order]{add}}
+
+	var j given.Journal
+	j.Append("order-1", LineAdded.New(Line{"tea", 2}), LineAdded.New(Line{"tea", 1}))
+	docs, err := given.Documents(orders, j.Events())
+	fmt.Println(docs[given.Key{Campaign: "order-1"}].Lines, err)
+	// Output: map[tea:3] <nil>
+}
+
+// Handlers write to tables of their own.
+func ExampleHandlers() {
+	lines := projection.Handlers{
+		Name: "lines", Version: 1,
+		Tables: `CREATE TABLE lines (campaign_id text, seq bigint, article text, amount int,
+			PRIMARY KEY (campaign_id, seq))`,
+		On: []projection.Handler{
+			projection.Handle(LineAdded, func(_ context.Context, g *projection.Group, e event.Event, line Line) error {
+				g.Queue("INSERT INTO lines VALUES ($1, $2, $3, $4)", e.CampaignID, e.Seq, line.Article, line.Amount)
+				return nil
+			}),
+		},
+	}
+
+	var j given.Journal
+	j.Append("order-1", LineAdded.New(Line{"tea", 2}))
+	statements, err := given.Statements(lines, j.Events())
+	fmt.Println(statements[0].SQL, statements[0].Args, err)
+	// Output: INSERT INTO lines VALUES ($1, $2, $3, $4) [order-1 1 tea 2] <nil>
+}
+
+// A handler that has to know a result uses the transaction, which costs a round trip.
+func ExampleHandle() {
+	first := projection.Handle(OrderPlaced, func(ctx context.Context, g *projection.Group, _ event.Event, p Placed) error {
+		tx, err := g.Tx(ctx)
+		if err != nil {
+			return err
+		}
+		var known bool
+		err = tx.QueryRow(ctx, "SELECT EXISTS (SELECT FROM customers WHERE name = $1)", p.Customer).Scan(&known)
+		if err == nil && !known {
+			g.Queue("INSERT INTO customers (name) VALUES ($1)", p.Customer)
+		}
+		return err
+	})
+	customers := projection.Handlers{Name: "customers", Version: 1, On: []projection.Handler{first}}
+	fmt.Println(customers.Spec().Types)
+	// Output: [order_placed]
+}
+
+// A process sets a timer, and cancels it. If the order is not paid in time, it is cancelled.
+func ExampleProcess() {
+	deadline := projection.Process[Order]{
+		Name: "payment_deadline", Version: 1,
+		Key: func(e event.Event) (string, error) { return e.CampaignID, nil },
+		On: []projection.Fold[Order]{
+			projection.On(OrderPlaced, func(o *Order, _ event.Event, p Placed) error {
+				o.Total = p.Total
+				return nil
+			}),
+			projection.On(OrderPaid, func(*Order, event.Event, struct{}) error { return projection.Delete }),
+		},
+		React: func(o *Order, e event.Event) ([]projection.Do, error) {
+			if e.Type == string(OrderPaid) {
+				return []projection.Do{{Timer: "deadline", Cancel: true}}, nil
+			}
+			return []projection.Do{{
+				Campaign: e.CampaignID, Events: []event.Event{OrderCancelled.New(struct{}{})},
+				Timer: "deadline", At: e.RecordedAt.Add(72 * time.Hour),
+			}}, nil
+		},
+	}
+
+	var j given.Journal
+	j.Append("order-1", OrderPlaced.New(Placed{"Ann", 300}))
+	j.Append("order-1", OrderPaid.New(struct{}{}))
+	todo, states, err := given.Reactions(deadline, j.Events())
+	fmt.Println(todo[0].At.Format(time.DateOnly), todo[0].Events[0].Type)
+	fmt.Println(todo[1].Cancel, len(states), err)
+	// Output:
+	// 2026-01-04 order_cancelled
+	// true 0 <nil>
+}
+
+// An order that nobody knows will not be known at the next attempt either.
+func ExamplePermanent() {
+	err := projection.Permanent(errors.New("no such order"))
+	fmt.Println(projection.Classify(err), projection.Classify(errors.New("timeout of a service")))
+	// Output: permanent transient
+}
+
+// Fields that are zero come from the next wider policy.
+func ExamplePolicy() {
+	patient := projection.Policy{Attempts: 20, Max: time.Hour}
+	whole := patient.Or(projection.DefaultPolicy())
+	fmt.Println(whole.Action, whole.Attempts, whole.Base, whole.Max, whole.Validate())
+	// Output: retry 20 1s 1h0m0s <nil>
+}
