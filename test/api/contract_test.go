@@ -7,62 +7,70 @@ import (
 	"testing"
 )
 
-// inside lists what pkg/ still shows of types that only internal/ declares, where no user can read them. The
-// list only gets shorter: what a user touches is declared in pkg/.
-const inside = `
-alias projector.Action
-alias projector.ApplyError
-alias projector.Checker
-alias projector.Class
-alias projector.Do
-alias projector.Document
-alias projector.Group
-alias projector.Handlers
-alias projector.Loader
-alias projector.Mode
-alias projector.NotAppliedError
-alias projector.OwnerError
-alias projector.Policy
-alias projector.Process
-alias projector.Projection
-alias projector.Resetter
-alias projector.Scope
-alias projector.Spec
-alias projector.Tx
-alias projector.VerifyReport
-alias projector.VerifyRequest
-alias projector.Waiter
-alias projector.WhyRequest
-field projector.Config.OnStep
-signature projector.Projector.AsOf
-signature projector.Projector.Diff
-signature projector.Projector.Why
-`
-
 // TestWhatAUserTouchesIsDeclaredWhereHeCanReadIt looks for type aliases in pkg/ that lead to internal/, and
 // for exported functions, methods and fields whose types are from there.
 func TestWhatAUserTouchesIsDeclaredWhereHeCanReadIt(t *testing.T) {
 	t.Parallel()
-	var found []string
 	public(t, func(within string, file *ast.File) {
 		for _, name := range hidden(file) {
 			what, of, _ := strings.Cut(name, " ")
-			found = append(found, what+" "+within+"."+of)
+			t.Errorf("%s %s.%s leads to internal/: declare the type in pkg/", what, within, of)
 		}
 	})
-	slices.Sort(found)
-	found = slices.Compact(found)
-	known := strings.Split(strings.TrimSpace(inside), "\n")
-	for _, name := range found {
-		if !slices.Contains(known, name) {
-			t.Errorf("%s leads to internal/: declare the type in pkg/", name)
+}
+
+// shows lists types of which go doc shows the fields, or the methods of those that have none.
+const shows = `
+event.Event event.Query event.Item event.Cursor event.Window event.DecodeError event.ArchivedError event.ResetError
+projection.Document projection.Handlers projection.Process projection.Spec projection.Policy projection.Group
+projection.Do projection.ApplyError lookback.State lookback.Change lookback.Why lookback.VerifyRequest
+lookback.VerifyReport lookback.Difference lookback.OwnerError waiter.NotAppliedError projector.Config worker.Options
+publisher.Config publisher.Topic publisher.Publisher publisher.Sink publisher.Message publisher.BatchError
+journal.Appended journal.Batch journal.Command journal.Decision journal.Outcome journal.Token journal.EventType
+journal.InvalidEventError`
+
+// TestDocumentationShowsTheFields looks for exported fields, or methods of interfaces, of the types that users
+// fill in and read.
+func TestDocumentationShowsTheFields(t *testing.T) {
+	t.Parallel()
+	shown := map[string]int{}
+	public(t, func(within string, file *ast.File) {
+		for _, decl := range file.Decls {
+			of, ok := decl.(*ast.GenDecl)
+			if !ok {
+				continue
+			}
+			for _, spec := range of.Specs {
+				if declared, ok := spec.(*ast.TypeSpec); ok {
+					shown[within+"."+declared.Name.Name] = members(declared.Type)
+				}
+			}
+		}
+	})
+	for _, name := range strings.Fields(shows) {
+		if shown[name] == 0 {
+			t.Errorf("%s shows no field and no method", name)
 		}
 	}
-	for _, name := range known {
-		if !slices.Contains(found, name) {
-			t.Errorf("%s is mended: take it off the list", name)
+}
+
+// members counts the exported fields of a struct, or the methods of an interface.
+func members(of ast.Expr) (n int) {
+	var list *ast.FieldList
+	switch of := of.(type) {
+	case *ast.StructType:
+		list = of.Fields
+	case *ast.InterfaceType:
+		list = of.Methods
+	default:
+		return 0
+	}
+	for _, field := range list.List {
+		if slices.ContainsFunc(field.Names, (*ast.Ident).IsExported) {
+			n++
 		}
 	}
+	return n
 }
 
 // hidden returns what a file shows of types of internal/.
