@@ -22,28 +22,31 @@ CREATE TABLE participants (
 
 // Participants is a projection with typed handlers: the seats, with present and past participants.
 func Participants() projection.Projection {
-	h := &projection.Handlers{Name: "participants", Version: 1, Tables: participantsTable}
-	h.On = append(h.On, projection.Handle(ParticipantJoinedType, func(_ context.Context, g *projection.Group, e event.Event,
-		p ParticipantJoined,
-	) error {
-		g.Queue(`INSERT INTO participants (campaign_id, participant_id, name, role, seat, joined_at)
+	return projection.Handlers{
+		Name: "participants", Version: 1, Tables: participantsTable,
+		On: []projection.Handler{
+			projection.Handle(ParticipantJoinedType, func(_ context.Context, g *projection.Group, e event.Event,
+				p ParticipantJoined,
+			) error {
+				g.Queue(`INSERT INTO participants (campaign_id, participant_id, name, role, seat, joined_at)
 			VALUES ($1, $2, $3, $4, $5, $6)`,
-			e.CampaignID, p.ParticipantID, p.Name, p.Role, p.Seat, e.OccurredAt)
-		return nil
-	}))
-	h.On = append(h.On, projection.Handle(ParticipantSeatChangedType, func(_ context.Context, g *projection.Group, e event.Event,
-		p ParticipantSeatChanged,
-	) error {
-		g.Queue(`UPDATE participants SET seat = $3 WHERE campaign_id = $1 AND participant_id = $2`,
-			e.CampaignID, p.ParticipantID, p.Seat)
-		return nil
-	}))
-	h.On = append(h.On, projection.Handle(ParticipantLeftType, func(_ context.Context, g *projection.Group, e event.Event,
-		p ParticipantLeft,
-	) error {
-		g.Queue(`UPDATE participants SET seat = NULL, left_at = $3 WHERE campaign_id = $1 AND participant_id = $2`,
-			e.CampaignID, p.ParticipantID, e.OccurredAt)
-		return nil
-	}))
-	return h
+					e.CampaignID, p.ParticipantID, p.Name, p.Role, p.Seat, e.OccurredAt)
+				return nil
+			}),
+			projection.Handle(ParticipantSeatChangedType, func(_ context.Context, g *projection.Group, e event.Event,
+				p ParticipantSeatChanged,
+			) error {
+				g.Queue(`UPDATE participants SET seat = $3 WHERE campaign_id = $1 AND participant_id = $2`,
+					e.CampaignID, p.ParticipantID, p.Seat)
+				return nil
+			}),
+			projection.Handle(ParticipantLeftType, func(_ context.Context, g *projection.Group, e event.Event,
+				p ParticipantLeft,
+			) error {
+				g.Queue(`UPDATE participants SET seat = NULL, left_at = $3 WHERE campaign_id = $1 AND participant_id = $2`,
+					e.CampaignID, p.ParticipantID, e.OccurredAt)
+				return nil
+			}),
+		},
+	}
 }

@@ -137,13 +137,15 @@ func plantedHandlers() []projection.Projection {
 		Name: "shaky", Version: 1, Classify: func(error) projection.Class { return projection.ClassInfrastructure },
 		Tables: `CREATE TABLE shaky (name text PRIMARY KEY, campaign_id text UNIQUE);
 			CREATE TRIGGER once BEFORE INSERT ON shaky FOR EACH ROW EXECUTE FUNCTION public.complain_once()`,
+		On: []projection.Handler{
+			projection.Handle("shaken", func(_ context.Context, _ *projection.Group, _ event.Event, p plantedPayload) error {
+				if tries.Add(1) < 3 {
+					return fmt.Errorf("not now, %s", p.Name)
+				}
+				return nil
+			}),
+		},
 	}
-	shaky.On = append(shaky.On, projection.Handle("shaken", func(_ context.Context, _ *projection.Group, _ event.Event, p plantedPayload) error {
-		if tries.Add(1) < 3 {
-			return fmt.Errorf("not now, %s", p.Name)
-		}
-		return nil
-	}))
 	disturb := func(_ context.Context, g *projection.Group, _ event.Event, p plantedPayload) error {
 		g.Queue("INSERT INTO shaky VALUES ($1)", p.Name)
 		return nil

@@ -42,8 +42,12 @@ func TestAStricterDefaultIsolationIsNamedWhereSessionsDoNotChangeIt(t *testing.T
 		if named == prepared {
 			t.Errorf("prepared %t: doctor says %+v", prepared, got)
 		}
-		h := &projection.Handlers{Name: "p", Version: 1, Types: []string{"noted"}}
-		h.On = append(h.On, projection.Handle("noted", func(context.Context, *projection.Group, event.Event, struct{}) error { return nil }))
+		h := &projection.Handlers{
+			Name: "p", Version: 1, Types: []string{"noted"},
+			On: []projection.Handler{
+				projection.Handle("noted", func(context.Context, *projection.Group, event.Event, struct{}) error { return nil }),
+			},
+		}
 		p, err := projector.New(projector.Config{Pool: pool, Projections: []projection.Projection{h}})
 		if err != nil {
 			t.Fatal(err)

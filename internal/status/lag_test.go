@@ -31,12 +31,16 @@ func sales(t *testing.T, pool *pgxpool.Pool) *projector.Projector {
 		return nil
 	}
 	key := func(e event.Event) (string, error) { return e.CampaignID, nil }
-	all := &projection.Handlers{Name: "returned", Version: 1}
-	all.On = append(all.On, projection.Handle(event.Type[struct{}]("returned"), func(_ context.Context, _ *projection.Group, e event.Event,
-		_ struct{},
-	) error {
-		return fold(new(int), e)
-	}))
+	all := &projection.Handlers{
+		Name: "returned", Version: 1,
+		On: []projection.Handler{
+			projection.Handle(event.Type[struct{}]("returned"), func(_ context.Context, _ *projection.Group, e event.Event,
+				_ struct{},
+			) error {
+				return fold(new(int), e)
+			}),
+		},
+	}
 	p, err := projector.New(projector.Config{
 		Pool: pool, Catalogue: catalogue, Projections: []projection.Projection{
 			projection.Document[int]{Name: "sold", Version: 1, Types: []string{"sold"}, Fold: fold},

@@ -44,11 +44,13 @@ func projections(t *testing.T) []projection.Projection {
 	orders := &projection.Handlers{
 		Name: "orders", Version: 1,
 		Tables: `CREATE TABLE orders (campaign_id text, seq bigint, position bigint, n int, PRIMARY KEY (campaign_id, seq))`,
+		On: []projection.Handler{
+			projection.Handle("ordered", func(_ context.Context, g *projection.Group, e event.Event, o order) error {
+				g.Queue(`INSERT INTO orders VALUES ($1, $2, $3, $4)`, e.CampaignID, e.Seq, e.Position, o.N)
+				return nil
+			}),
+		},
 	}
-	orders.On = append(orders.On, projection.Handle("ordered", func(_ context.Context, g *projection.Group, e event.Event, o order) error {
-		g.Queue(`INSERT INTO orders VALUES ($1, $2, $3, $4)`, e.CampaignID, e.Seq, e.Position, o.N)
-		return nil
-	}))
 	files, err := sqlfile.LoadDir(fstest.MapFS{"closings.sql": {Data: []byte(`-- projection: closings
 -- version: 1
 CREATE TABLE closings (campaign_id text COLLATE "C" PRIMARY KEY, seq bigint, orders bigint);
@@ -79,14 +81,15 @@ INSERT INTO closings AS c VALUES (event.campaign_id, event.seq, 0) ON CONFLICT (
 
 // late is a projection of another group.
 func late() projection.Projection {
-	late := &projection.Handlers{
+	return projection.Handlers{
 		Name: "late", Version: 1, Tables: `CREATE TABLE late (campaign_id text, seq bigint, n int, PRIMARY KEY (campaign_id, seq))`,
+		On: []projection.Handler{
+			projection.Handle("ordered", func(_ context.Context, g *projection.Group, e event.Event, o order) error {
+				g.Queue(`INSERT INTO late VALUES ($1, $2, $3)`, e.CampaignID, e.Seq, o.N)
+				return nil
+			}),
+		},
 	}
-	late.On = append(late.On, projection.Handle("ordered", func(_ context.Context, g *projection.Group, e event.Event, o order) error {
-		g.Queue(`INSERT INTO late VALUES ($1, $2, $3)`, e.CampaignID, e.Seq, o.N)
-		return nil
-	}))
-	return late
 }
 
 func (s *shop) projector(group string, through event.Archive, projections ...projection.Projection) *projector.Projector {

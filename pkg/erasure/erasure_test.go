@@ -82,19 +82,24 @@ func projections() []projection.Projection {
 	orders := &projection.Handlers{
 		Name: "orders", Version: 1,
 		Tables: `CREATE TABLE orders (campaign_id text, seq bigint, customer text, amount int, PRIMARY KEY (campaign_id, seq))`,
+		On: []projection.Handler{
+			projection.Handle("ordered", func(_ context.Context, g *projection.Group, e event.Event, o order) error {
+				g.Queue(`INSERT INTO orders VALUES ($1, $2, $3, $4)`, e.CampaignID, e.Seq, o.Customer, o.Amount)
+				return nil
+			}),
+		},
 	}
-	orders.On = append(orders.On, projection.Handle("ordered", func(_ context.Context, g *projection.Group, e event.Event, o order) error {
-		g.Queue(`INSERT INTO orders VALUES ($1, $2, $3, $4)`, e.CampaignID, e.Seq, o.Customer, o.Amount)
-		return nil
-	}))
-	log := &projection.Handlers{ // its campaigns cannot be reset
+	log := &projection.Handlers{
+		// its campaigns cannot be reset
 		Name: "log", Version: 1, Scope: projection.ScopeJournal,
 		Tables: `CREATE TABLE log (position bigint PRIMARY KEY, customer text)`,
+		On: []projection.Handler{
+			projection.Handle("ordered", func(_ context.Context, g *projection.Group, e event.Event, o order) error {
+				g.Queue(`INSERT INTO log VALUES ($1, $2)`, e.Position, o.Customer)
+				return nil
+			}),
+		},
 	}
-	log.On = append(log.On, projection.Handle("ordered", func(_ context.Context, g *projection.Group, e event.Event, o order) error {
-		g.Queue(`INSERT INTO log VALUES ($1, $2)`, e.Position, o.Customer)
-		return nil
-	}))
 	return []projection.Projection{
 		projection.Document[sums]{
 			Name: "shops", Version: 1, Types: []string{"ordered"}, Fold: fold, DropErased: true,

@@ -165,21 +165,23 @@ func TestAnEventThatTakesTooLongHoldsBackItsKeyAlone(t *testing.T) {
 					p, err := event.Decode[scored](e)
 					return p.Player, err
 				},
-			}
-			list.On = append(list.On, projection.Handle("scored", func(ctx context.Context, g *projection.Group, _ event.Event, p scored) error {
-				if p.Points < 0 {
-					select {
-					case <-quick:
-					case <-ctx.Done():
-						if heeds {
-							return ctx.Err()
+				On: []projection.Handler{
+					projection.Handle("scored", func(ctx context.Context, g *projection.Group, _ event.Event, p scored) error {
+						if p.Points < 0 {
+							select {
+							case <-quick:
+							case <-ctx.Done():
+								if heeds {
+									return ctx.Err()
+								}
+								<-quick
+							}
 						}
-						<-quick
-					}
-				}
-				g.Queue(`INSERT INTO list VALUES ($1, $2)`, p.Player, p.Points)
-				return nil
-			}))
+						g.Queue(`INSERT INTO list VALUES ($1, $2)`, p.Player, p.Points)
+						return nil
+					}),
+				},
+			}
 			polling(t, pool, func(c *projector.Config) {
 				c.ApplyTimeout, c.GroupEvents, c.OnFailure = 200*time.Millisecond, 8, projection.Policy{}
 			}, list)

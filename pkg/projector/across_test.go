@@ -72,17 +72,19 @@ func (s *scores) projections() []projection.Projection {
 	list := &projection.Handlers{
 		Name: "list", Version: 1, Scope: projection.ScopeJournal, Key: key, Partitions: s.partitions,
 		Tables: `CREATE TABLE list (player text PRIMARY KEY, games int NOT NULL, total int NOT NULL, orders text NOT NULL)`,
-	}
-	list.On = append(list.On, projection.Handle("scored", func(_ context.Context, g *projection.Group, e event.Event, p scored) error {
-		if refuses := int(s.refuses.Load()); refuses != 0 && p.Points == refuses {
-			g.Queue(`SELECT FROM nowhere`)
-			return nil
-		}
-		g.Queue(`INSERT INTO list AS l VALUES ($1, 1, $2, left($3, 60)) ON CONFLICT (player) DO UPDATE
+		On: []projection.Handler{
+			projection.Handle("scored", func(_ context.Context, g *projection.Group, e event.Event, p scored) error {
+				if refuses := int(s.refuses.Load()); refuses != 0 && p.Points == refuses {
+					g.Queue(`SELECT FROM nowhere`)
+					return nil
+				}
+				g.Queue(`INSERT INTO list AS l VALUES ($1, 1, $2, left($3, 60)) ON CONFLICT (player) DO UPDATE
 			SET games = l.games + 1, total = l.total + $2, orders = left($3 || l.orders, 60)`,
-			p.Player, p.Points, fmt.Sprint(e.CampaignID, p.Points, ";"))
-		return nil
-	}))
+					p.Player, p.Points, fmt.Sprint(e.CampaignID, p.Points, ";"))
+				return nil
+			}),
+		},
+	}
 	return []projection.Projection{board, list}
 }
 
@@ -233,15 +235,17 @@ func TestWithoutAKeyAFailureHoldsBackTheProjection(t *testing.T) {
 	list := &projection.Handlers{
 		Name: "totals", Version: 1, Scope: projection.ScopeJournal,
 		Tables: `CREATE TABLE totals (one boolean PRIMARY KEY, n int NOT NULL, late text NOT NULL)`,
+		On: []projection.Handler{
+			projection.Handle("scored", func(_ context.Context, g *projection.Group, _ event.Event, p scored) error {
+				if p.Points < 0 && refuses {
+					return errRefused
+				}
+				g.Queue(`INSERT INTO totals AS t VALUES (true, 1, $1) ON CONFLICT (one) DO UPDATE SET n = t.n + 1, late = t.late || $1`,
+					fmt.Sprint(p.Points, " "))
+				return nil
+			}),
+		},
 	}
-	list.On = append(list.On, projection.Handle("scored", func(_ context.Context, g *projection.Group, _ event.Event, p scored) error {
-		if p.Points < 0 && refuses {
-			return errRefused
-		}
-		g.Queue(`INSERT INTO totals AS t VALUES (true, 1, $1) ON CONFLICT (one) DO UPDATE SET n = t.n + 1, late = t.late || $1`,
-			fmt.Sprint(p.Points, " "))
-		return nil
-	}))
 	p := workerOf(t, pool, nil, list)
 	score(t, pool, "a", scored{"x", 1}, scored{"x", 2})
 	score(t, pool, "b", scored{"x", -3}, scored{"y", 4})

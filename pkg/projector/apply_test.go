@@ -38,13 +38,16 @@ func counters() projection.Projection {
 }
 
 func ledger() projection.Projection {
-	h := &projection.Handlers{Name: "ledger", Version: 1, Tables: `CREATE TABLE ledger (campaign_id text,
-		seq bigint, by int NOT NULL, PRIMARY KEY (campaign_id, seq))`}
-	h.On = append(h.On, projection.Handle("moved", func(_ context.Context, g *projection.Group, e event.Event, m moved) error {
-		g.Queue(`INSERT INTO ledger (campaign_id, seq, by) VALUES ($1, $2, $3)`, e.CampaignID, e.Seq, m.By)
-		return nil
-	}))
-	return h
+	return projection.Handlers{
+		Name: "ledger", Version: 1, Tables: `CREATE TABLE ledger (campaign_id text,
+		seq bigint, by int NOT NULL, PRIMARY KEY (campaign_id, seq))`,
+		On: []projection.Handler{
+			projection.Handle("moved", func(_ context.Context, g *projection.Group, e event.Event, m moved) error {
+				g.Queue(`INSERT INTO ledger (campaign_id, seq, by) VALUES ($1, $2, $3)`, e.CampaignID, e.Seq, m.By)
+				return nil
+			}),
+		},
+	}
 }
 
 func appendMoves(t *testing.T, pool *pgxpool.Pool, campaign string, by ...int) {

@@ -18,11 +18,13 @@ func TestRowsThatMemoryShouldNotHoldAreRefused(t *testing.T) {
 	h := &projection.Handlers{
 		Name: "inflated", Version: 1,
 		Tables: `CREATE TABLE inflated (id uuid, campaign_id text, text text, PRIMARY KEY (campaign_id, id))`,
+		On: []projection.Handler{
+			projection.Handle("x", func(_ context.Context, g *projection.Group, e event.Event, _ struct{}) error {
+				g.Queue(`INSERT INTO inflated VALUES ($1, $2, repeat('x', 12 << 20))`, e.ID, e.CampaignID)
+				return nil
+			}),
+		},
 	}
-	h.On = append(h.On, projection.Handle("x", func(_ context.Context, g *projection.Group, e event.Event, _ struct{}) error {
-		g.Queue(`INSERT INTO inflated VALUES ($1, $2, repeat('x', 12 << 20))`, e.ID, e.CampaignID)
-		return nil
-	}))
 	p, err := projector.New(projector.Config{Pool: pool, Projections: []projection.Projection{h}})
 	if err != nil {
 		t.Fatal(err)

@@ -175,16 +175,17 @@ func TestDiffTellsWhatChanged(t *testing.T) {
 
 // stamped has a timestamp in its key. Its JSON text differs from its Postgres text.
 func stamped() projection.Projection {
-	h := &projection.Handlers{
+	return projection.Handlers{
 		Name: "stamped", Version: 1, Types: []string{"moved"}, Tables: `CREATE TABLE stamped (campaign_id text NOT NULL,
 			at timestamptz NOT NULL, by bigint NOT NULL, PRIMARY KEY (campaign_id, at))`,
-	}
-	h.On = append(h.On, projection.Handle("moved", func(_ context.Context, g *projection.Group, e event.Event, m moved) error {
-		g.Queue(`INSERT INTO stamped VALUES ($1, 'epoch'::timestamptz + make_interval(secs => $2),
+		On: []projection.Handler{
+			projection.Handle("moved", func(_ context.Context, g *projection.Group, e event.Event, m moved) error {
+				g.Queue(`INSERT INTO stamped VALUES ($1, 'epoch'::timestamptz + make_interval(secs => $2),
 			$3)`, e.CampaignID, float64(e.Seq), m.By)
-		return nil
-	}))
-	return h
+				return nil
+			}),
+		},
+	}
 }
 
 func TestWhyTakesAKeyAsTheRowHasIt(t *testing.T) {
@@ -340,8 +341,10 @@ func TestARefusedSchemaNamesWhatLacks(t *testing.T) {
 	t.Cleanup(pool.Close)
 	h := &projection.Handlers{
 		Name: "p", Version: 1, Types: []string{"noted"}, Tables: "CREATE TABLE p (campaign_id text)",
+		On: []projection.Handler{
+			projection.Handle("noted", func(context.Context, *projection.Group, event.Event, struct{}) error { return nil }),
+		},
 	}
-	h.On = append(h.On, projection.Handle("noted", func(context.Context, *projection.Group, event.Event, struct{}) error { return nil }))
 	_, err = newProjector(t, pool, h).AsOf(t.Context(), "p", "a", 0)
 	if err == nil || !strings.Contains(err.Error(), "connect to the primary") || strings.Contains(err.Error(), "privilege") {
 		t.Errorf("as-of in a read-only session: %v", err)

@@ -19,12 +19,14 @@ func TestAHandlersContextNamesItsEventAsTheCause(t *testing.T) {
 	pool := pgtest.New(t)
 	handlers := &projection.Handlers{
 		Name: "causes", Version: 1, Tables: "CREATE TABLE causes (campaign_id text, own text, cause text)",
+		On: []projection.Handler{
+			projection.Handle("noted", func(ctx context.Context, g *projection.Group, e event.Event, _ struct{}) error {
+				g.Queue("INSERT INTO causes VALUES ($1, $2, $3)", e.CampaignID, e.Identity(),
+					feed.CauseFields(ctx, new(event.Event))["causation_id"])
+				return nil
+			}),
+		},
 	}
-	handlers.On = append(handlers.On, projection.Handle("noted", func(ctx context.Context, g *projection.Group, e event.Event, _ struct{}) error {
-		g.Queue("INSERT INTO causes VALUES ($1, $2, $3)", e.CampaignID, e.Identity(),
-			feed.CauseFields(ctx, new(event.Event))["causation_id"])
-		return nil
-	}))
 	p, err := projector.New(projector.Config{Pool: pool, Projections: []projection.Projection{handlers}})
 	if err != nil {
 		t.Fatal(err)

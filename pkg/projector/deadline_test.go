@@ -43,20 +43,21 @@ const endless = -7
 func sluggish(
 	timeout time.Duration, do func(context.Context, *projection.Group, event.Event) error,
 ) projection.Projection {
-	h := &projection.Handlers{
+	return projection.Handlers{
 		Name: "slow", Version: 1, Tables: `CREATE TABLE slow (campaign_id text, seq bigint, PRIMARY KEY (campaign_id, seq))`,
 		OnFailure: projection.Policy{Timeout: timeout, Base: time.Hour, Max: time.Hour},
+		On: []projection.Handler{
+			projection.Handle("moved", func(ctx context.Context, g *projection.Group, e event.Event, m moved) error {
+				if m.By == endless {
+					if err := do(ctx, g, e); err != nil {
+						return err
+					}
+				}
+				g.Queue(`INSERT INTO slow VALUES ($1, $2)`, e.CampaignID, e.Seq)
+				return nil
+			}),
+		},
 	}
-	h.On = append(h.On, projection.Handle("moved", func(ctx context.Context, g *projection.Group, e event.Event, m moved) error {
-		if m.By == endless {
-			if err := do(ctx, g, e); err != nil {
-				return err
-			}
-		}
-		g.Queue(`INSERT INTO slow VALUES ($1, $2)`, e.CampaignID, e.Seq)
-		return nil
-	}))
-	return h
 }
 
 // untilTold is a handler that obeys its context.
@@ -181,10 +182,12 @@ func TestADeadline(t *testing.T) {
 				Timeout: 300 * time.Millisecond,
 				Action:  projection.ActionDead,
 			}},
+			On: []projection.Handler{
+				projection.Handle("moved", func(ctx context.Context, g *projection.Group, e event.Event, _ moved) error {
+					return untilTold(ctx, g, e)
+				}),
+			},
 		}
-		h.On = append(h.On, projection.Handle("moved", func(ctx context.Context, g *projection.Group, e event.Event, _ moved) error {
-			return untilTold(ctx, g, e)
-		}))
 		p := slowProjector(t, pool, h, func(cfg *projector.Config) { cfg.ApplyTimeout = time.Hour })
 		appendMoves(t, pool, "a", 1)
 		drainUntilDead(t, pool, p)
@@ -219,10 +222,12 @@ func TestADeadline(t *testing.T) {
 				Timeout: 300 * time.Millisecond, Attempts: 3,
 				Base: time.Millisecond, Max: time.Millisecond,
 			},
+			On: []projection.Handler{
+				projection.Handle("moved", func(ctx context.Context, g *projection.Group, e event.Event, _ moved) error {
+					return untilTold(ctx, g, e)
+				}),
+			},
 		}
-		h.On = append(h.On, projection.Handle("moved", func(ctx context.Context, g *projection.Group, e event.Event, _ moved) error {
-			return untilTold(ctx, g, e)
-		}))
 		p := slowProjector(t, pool, h, nil)
 		appendMoves(t, pool, "a", 1)
 		drainUntilDead(t, pool, p)

@@ -18,7 +18,7 @@ type Invitation struct {
 }
 
 func invitations() projection.Projection {
-	h := &projection.Handlers{
+	return projection.Handlers{
 		Name: "invitations", Version: 1,
 		Tables: `CREATE TABLE invitations (campaign_id text, player text, seen bool NOT NULL DEFAULT false,
 			PRIMARY KEY (campaign_id, player))`,
@@ -26,15 +26,16 @@ func invitations() projection.Projection {
 		OnFailureOf: map[string]projection.Policy{
 			"invitation_seen": {Action: projection.ActionSkip}, // rows are complete without it
 		},
+		On: []projection.Handler{
+			projection.Handle("player_invited", func(_ context.Context, g *projection.Group, e event.Event, i Invitation) error {
+				g.Queue(`INSERT INTO invitations (campaign_id, player) VALUES ($1, $2)`, e.CampaignID, i.Player)
+				return nil
+			}),
+			projection.Handle("invitation_seen", func(_ context.Context, _ *projection.Group, _ event.Event, _ Invitation) error {
+				return errors.New("not written yet")
+			}),
+		},
 	}
-	h.On = append(h.On, projection.Handle("player_invited", func(_ context.Context, g *projection.Group, e event.Event, i Invitation) error {
-		g.Queue(`INSERT INTO invitations (campaign_id, player) VALUES ($1, $2)`, e.CampaignID, i.Player)
-		return nil
-	}))
-	h.On = append(h.On, projection.Handle("invitation_seen", func(_ context.Context, _ *projection.Group, _ event.Event, _ Invitation) error {
-		return errors.New("not written yet")
-	}))
-	return h
 }
 
 func TestThePolicyOnThePageSkipsOneTypeAndKeepsTheOther(t *testing.T) {

@@ -52,20 +52,23 @@ func digests() projection.Projection {
 // entries writes a row for each applied event, to a table without a unique key. It uses the
 // transaction directly, which locks its rows early.
 func entries() projection.Projection {
-	h := &projection.Handlers{Name: "entries", Version: 1, Tables: `
+	return projection.Handlers{
+		Name: "entries", Version: 1, Tables: `
 		CREATE TABLE entries (n bigint GENERATED ALWAYS AS IDENTITY, campaign_id text, seq bigint);
-		CREATE TABLE last_entry (campaign_id text PRIMARY KEY, seq bigint)`}
-	h.On = append(h.On, projection.Handle("moved", func(ctx context.Context, g *projection.Group, e event.Event, m moved) error {
-		g.Queue(`INSERT INTO entries (campaign_id, seq) VALUES ($1, $2)`, e.CampaignID, e.Seq)
-		g.Queue(`INSERT INTO last_entry VALUES ($1, $2) ON CONFLICT (campaign_id) DO UPDATE
+		CREATE TABLE last_entry (campaign_id text PRIMARY KEY, seq bigint)`,
+		On: []projection.Handler{
+			projection.Handle("moved", func(ctx context.Context, g *projection.Group, e event.Event, m moved) error {
+				g.Queue(`INSERT INTO entries (campaign_id, seq) VALUES ($1, $2)`, e.CampaignID, e.Seq)
+				g.Queue(`INSERT INTO last_entry VALUES ($1, $2) ON CONFLICT (campaign_id) DO UPDATE
 			SET seq = excluded.seq`, e.CampaignID, e.Seq)
-		if m.By%7 != 0 {
-			return nil
-		}
-		_, err := g.Tx(ctx)
-		return err
-	}))
-	return h
+				if m.By%7 != 0 {
+					return nil
+				}
+				_, err := g.Tx(ctx)
+				return err
+			}),
+		},
+	}
 }
 
 // verify compares the tables with a fold of the journal.

@@ -63,19 +63,22 @@ func mustAppendInline(t *testing.T, pool *pgxpool.Pool, p *projector.Projector, 
 
 // squeamish fails on moves of -1 while refuse is true.
 func squeamish(refuse *bool) projection.Projection {
-	h := &projection.Handlers{Name: "picky", Version: 1, Tables: `CREATE TABLE picky (campaign_id text,
-		seq bigint, by int, PRIMARY KEY (campaign_id, seq))`}
-	h.On = append(h.On, projection.Handle("moved", func(_ context.Context, g *projection.Group, e event.Event, m moved) error {
-		switch {
-		case m.By == -1 && *refuse:
-			return errors.New("negative")
-		case m.By < 0 && *refuse:
-			g.Queue(`SELECT 1/0`)
-		}
-		g.Queue(`INSERT INTO picky VALUES ($1, $2, $3)`, e.CampaignID, e.Seq, m.By)
-		return nil
-	}))
-	return h
+	return projection.Handlers{
+		Name: "picky", Version: 1, Tables: `CREATE TABLE picky (campaign_id text,
+		seq bigint, by int, PRIMARY KEY (campaign_id, seq))`,
+		On: []projection.Handler{
+			projection.Handle("moved", func(_ context.Context, g *projection.Group, e event.Event, m moved) error {
+				switch {
+				case m.By == -1 && *refuse:
+					return errors.New("negative")
+				case m.By < 0 && *refuse:
+					g.Queue(`SELECT 1/0`)
+				}
+				g.Queue(`INSERT INTO picky VALUES ($1, $2, $3)`, e.CampaignID, e.Seq, m.By)
+				return nil
+			}),
+		},
+	}
 }
 
 func expectCounts(t *testing.T, pool *pgxpool.Pool, want map[string]int) {

@@ -38,17 +38,21 @@ func kindsOf(t *testing.T, name string, version int) []projection.Projection {
 		},
 	}
 	// A parent and a child, so the order of deletion matters.
-	handlers := &projection.Handlers{Name: "handlers_" + name, Version: version, Tables: fmt.Sprintf(`
+	handlers := &projection.Handlers{
+		Name: "handlers_" + name, Version: version, Tables: fmt.Sprintf(`
 		CREATE TABLE z_parent_%[1]s (campaign_id text PRIMARY KEY, count bigint NOT NULL);
 		CREATE TABLE a_child_%[1]s (campaign_id text REFERENCES z_parent_%[1]s, number bigint, seq bigint NOT NULL,
-			PRIMARY KEY (campaign_id, number))`, name)}
-	handlers.On = append(handlers.On, projection.Handle("moved", func(_ context.Context, g *projection.Group, e event.Event, _ moved) error {
-		g.Queue(fmt.Sprintf(`INSERT INTO z_parent_%[1]s AS p VALUES ($1, 1) ON CONFLICT (campaign_id) DO UPDATE
+			PRIMARY KEY (campaign_id, number))`, name),
+		On: []projection.Handler{
+			projection.Handle("moved", func(_ context.Context, g *projection.Group, e event.Event, _ moved) error {
+				g.Queue(fmt.Sprintf(`INSERT INTO z_parent_%[1]s AS p VALUES ($1, 1) ON CONFLICT (campaign_id) DO UPDATE
 			SET count = p.count + 1`, name), e.CampaignID)
-		g.Queue(fmt.Sprintf(`INSERT INTO a_child_%[1]s SELECT $1, count, $2 FROM z_parent_%[1]s
+				g.Queue(fmt.Sprintf(`INSERT INTO a_child_%[1]s SELECT $1, count, $2 FROM z_parent_%[1]s
 			WHERE campaign_id = $1`, name), e.CampaignID, int64(version)*e.Seq)
-		return nil
-	}))
+				return nil
+			}),
+		},
+	}
 	file, err := sqlfile.Load(fstest.MapFS{"x.sql": {Data: fmt.Appendf(nil, `-- projection: file_%[1]s
 -- version: %[2]d
 CREATE TABLE file_%[1]s (campaign_id text PRIMARY KEY, sum numeric NOT NULL);

@@ -66,17 +66,21 @@ func TestALockedRowHoldsBackOnePairAlone(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
 	const campaigns, locked = 100, "c42"
-	intricate := &projection.Handlers{Name: "intricate", Version: 1, Tables: `CREATE TABLE intricate
-		(campaign_id text PRIMARY KEY, count bigint NOT NULL)`}
-	intricate.On = append(intricate.On, projection.Handle("moved", func(ctx context.Context, g *projection.Group, e event.Event, _ moved) error {
-		tx, err := g.Tx(ctx)
-		if err != nil {
-			return err
-		}
-		_, err = tx.Exec(ctx, `INSERT INTO intricate AS i VALUES ($1, 1) ON CONFLICT (campaign_id) DO UPDATE
+	intricate := &projection.Handlers{
+		Name: "intricate", Version: 1, Tables: `CREATE TABLE intricate
+		(campaign_id text PRIMARY KEY, count bigint NOT NULL)`,
+		On: []projection.Handler{
+			projection.Handle("moved", func(ctx context.Context, g *projection.Group, e event.Event, _ moved) error {
+				tx, err := g.Tx(ctx)
+				if err != nil {
+					return err
+				}
+				_, err = tx.Exec(ctx, `INSERT INTO intricate AS i VALUES ($1, 1) ON CONFLICT (campaign_id) DO UPDATE
 			SET count = i.count + 1`, e.CampaignID)
-		return err
-	}))
+				return err
+			}),
+		},
+	}
 	p := workerOf(t, pool, func(c *projector.Config) {
 		c.OnFailure, c.LeaseTTL = projection.Policy{Action: projection.ActionSkip}, time.Hour // no lease expires
 	}, append(kinds(t, "all"), intricate, ledger())...)
@@ -263,15 +267,17 @@ func TestAShortWaitLateInAGroupIsTriedAgain(t *testing.T) {
 	t.Cleanup(pool.Close)
 	h := &projection.Handlers{
 		Name: "late", Version: 1, Tables: `CREATE TABLE late (campaign_id text PRIMARY KEY, count bigint NOT NULL)`,
+		On: []projection.Handler{
+			projection.Handle("moved", func(_ context.Context, g *projection.Group, e event.Event, m moved) error {
+				if m.By > 0 {
+					g.Queue(`SELECT pg_sleep($1)`, float64(m.By)/1000)
+				}
+				g.Queue(`INSERT INTO late AS l VALUES ($1, 1) ON CONFLICT (campaign_id) DO UPDATE SET count = l.count + 1`,
+					e.CampaignID)
+				return nil
+			}),
+		},
 	}
-	h.On = append(h.On, projection.Handle("moved", func(_ context.Context, g *projection.Group, e event.Event, m moved) error {
-		if m.By > 0 {
-			g.Queue(`SELECT pg_sleep($1)`, float64(m.By)/1000)
-		}
-		g.Queue(`INSERT INTO late AS l VALUES ($1, 1) ON CONFLICT (campaign_id) DO UPDATE SET count = l.count + 1`,
-			e.CampaignID)
-		return nil
-	}))
 	p := workerOf(t, pool, func(c *projector.Config) { c.Concurrency = 1 }, h)
 	appendMoves(t, pool, "a", 0)
 	appendMoves(t, pool, "b", 0)

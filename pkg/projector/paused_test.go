@@ -25,14 +25,17 @@ import (
 // ordered numbers the events that it applies. A row whose number differs from its seq was applied
 // too early, too late or twice.
 func ordered(name string) projection.Projection {
-	h := &projection.Handlers{Name: name, Version: 1, Tables: fmt.Sprintf(`CREATE TABLE %s (campaign_id
-		text, seq bigint, number bigint, PRIMARY KEY (campaign_id, number))`, name)}
-	h.On = append(h.On, projection.Handle("moved", func(_ context.Context, g *projection.Group, e event.Event, _ moved) error {
-		g.Queue(fmt.Sprintf(`INSERT INTO %[1]s SELECT $1, $2, 1 + count(*) FROM %[1]s
+	return projection.Handlers{
+		Name: name, Version: 1, Tables: fmt.Sprintf(`CREATE TABLE %s (campaign_id
+		text, seq bigint, number bigint, PRIMARY KEY (campaign_id, number))`, name),
+		On: []projection.Handler{
+			projection.Handle("moved", func(_ context.Context, g *projection.Group, e event.Event, _ moved) error {
+				g.Queue(fmt.Sprintf(`INSERT INTO %[1]s SELECT $1, $2, 1 + count(*) FROM %[1]s
 			WHERE campaign_id = $1`, name), e.CampaignID, e.Seq)
-		return nil
-	}))
-	return h
+				return nil
+			}),
+		},
+	}
 }
 
 func setPause(ctx context.Context, pool *pgxpool.Pool, target pause.Target, d time.Duration) error {

@@ -81,16 +81,18 @@ func eachKind(t *testing.T, version int) []projection.Projection {
 			Key: spec.Key, KeyColumn: spec.KeyColumn,
 			Tables: fmt.Sprintf(`CREATE TABLE %s_reads_%d (campaign_id text COLLATE "C" PRIMARY KEY, n bigint)`,
 				name, version),
-		}
-		reads.On = append(reads.On, projection.Handle(of, func(ctx context.Context, g *projection.Group, e event.Event, _ moved) error {
-			tx, err := g.Tx(ctx)
-			if err != nil {
-				return err
-			}
-			_, err = tx.Exec(ctx, fmt.Sprintf(`INSERT INTO %s_reads_%d AS r VALUES ($1, 1) ON CONFLICT (campaign_id)
+			On: []projection.Handler{
+				projection.Handle(of, func(ctx context.Context, g *projection.Group, e event.Event, _ moved) error {
+					tx, err := g.Tx(ctx)
+					if err != nil {
+						return err
+					}
+					_, err = tx.Exec(ctx, fmt.Sprintf(`INSERT INTO %s_reads_%d AS r VALUES ($1, 1) ON CONFLICT (campaign_id)
 				DO UPDATE SET n = r.n + 1`, name, version), e.CampaignID)
-			return err
-		}))
+					return err
+				}),
+			},
+		}
 		header := ""
 		if scope == projection.ScopeJournal {
 			header = "-- scope: journal\n-- key: campaign_id = event.campaign_id\n"

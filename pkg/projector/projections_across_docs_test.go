@@ -36,18 +36,19 @@ func hosts() projection.Projection {
 }
 
 func hostPlayers() projection.Projection {
-	h := &projection.Handlers{
+	return projection.Handlers{
 		Name: "totals", Version: 1, Scope: projection.ScopeJournal,
 		Key:       func(e event.Event) (string, error) { return e.Actor, nil },
 		KeyColumn: "host",
 		Tables:    `CREATE TABLE totals (host text PRIMARY KEY, players bigint NOT NULL)`,
+		On: []projection.Handler{
+			projection.Handle("session_started", func(_ context.Context, g *projection.Group, e event.Event, s SessionStarted) error {
+				g.Queue(`INSERT INTO totals AS t VALUES ($1, $2) ON CONFLICT (host) DO UPDATE SET players = t.players + $2`,
+					e.Actor, len(s.Players))
+				return nil
+			}),
+		},
 	}
-	h.On = append(h.On, projection.Handle("session_started", func(_ context.Context, g *projection.Group, e event.Event, s SessionStarted) error {
-		g.Queue(`INSERT INTO totals AS t VALUES ($1, $2) ON CONFLICT (host) DO UPDATE SET players = t.players + $2`,
-			e.Actor, len(s.Players))
-		return nil
-	}))
-	return h
 }
 
 func TestTheProjectionsAcrossCampaignsOfThePageWork(t *testing.T) {

@@ -47,22 +47,23 @@ func attendance() projection.Projection {
 }
 
 func players() projection.Projection {
-	h := &projection.Handlers{
+	return projection.Handlers{
 		Name: "players", Version: 1,
 		Tables: `CREATE TABLE players (campaign_id text, player text, sessions bigint NOT NULL,
 			PRIMARY KEY (campaign_id, player))`,
-	}
-	h.On = append(h.On, projection.Handle("session_started", func(_ context.Context, g *projection.Group, e event.Event,
-		s SessionStarted,
-	) error {
-		for _, player := range s.Players {
-			g.Queue(`INSERT INTO players AS p VALUES ($1, $2, 1) ON CONFLICT (campaign_id, player) DO UPDATE
+		On: []projection.Handler{
+			projection.Handle("session_started", func(_ context.Context, g *projection.Group, e event.Event,
+				s SessionStarted,
+			) error {
+				for _, player := range s.Players {
+					g.Queue(`INSERT INTO players AS p VALUES ($1, $2, 1) ON CONFLICT (campaign_id, player) DO UPDATE
 				SET sessions = p.sessions + 1`,
-				e.CampaignID, player)
-		}
-		return nil
-	}))
-	return h
+						e.CampaignID, player)
+				}
+				return nil
+			}),
+		},
+	}
 }
 
 func loadProjections(dir string) ([]projection.Projection, error) {

@@ -65,19 +65,22 @@ func (c *cell) version(name string, version int) projection.Projection {
 	if c.list {
 		kind, id = "text[]", "ARRAY[$1::text]"
 	}
-	h := &projection.Handlers{Name: name, Version: version, OnFailure: projection.Policy{Action: projection.ActionDead}, Tables: fmt.Sprintf(
-		`CREATE TABLE %s (campaign_id %s, seq bigint, made bigint, times integer, PRIMARY KEY (campaign_id, seq))`,
-		name, kind)}
-	h.On = append(h.On, projection.Handle("noted", func(_ context.Context, g *projection.Group, e event.Event, _ struct{}) error {
-		if e.CampaignID == "c0" && e.Seq == 3 && c.broken.Load() {
-			return errors.New("broken")
-		}
-		g.Queue(fmt.Sprintf(`INSERT INTO %[1]s VALUES (%[2]s, $2, $3, 1) ON CONFLICT (campaign_id, seq) DO UPDATE
+	return projection.Handlers{
+		Name: name, Version: version, OnFailure: projection.Policy{Action: projection.ActionDead}, Tables: fmt.Sprintf(
+			`CREATE TABLE %s (campaign_id %s, seq bigint, made bigint, times integer, PRIMARY KEY (campaign_id, seq))`,
+			name, kind),
+		On: []projection.Handler{
+			projection.Handle("noted", func(_ context.Context, g *projection.Group, e event.Event, _ struct{}) error {
+				if e.CampaignID == "c0" && e.Seq == 3 && c.broken.Load() {
+					return errors.New("broken")
+				}
+				g.Queue(fmt.Sprintf(`INSERT INTO %[1]s VALUES (%[2]s, $2, $3, 1) ON CONFLICT (campaign_id, seq) DO UPDATE
 			SET times = %[1]s.times + 1`, name, id),
-			e.CampaignID, e.Seq, e.Seq*int64(version))
-		return nil
-	}))
-	return h
+					e.CampaignID, e.Seq, e.Seq*int64(version))
+				return nil
+			}),
+		},
+	}
 }
 
 func (c *cell) must(err error) {

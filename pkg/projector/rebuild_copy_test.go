@@ -21,13 +21,16 @@ import (
 
 // onceEach keeps a row for each event and fails if it applies an event twice.
 func onceEach(version int) projection.Projection {
-	h := &projection.Handlers{Name: "seen", Version: version, Tables: `CREATE TABLE seen (campaign_id text, seq bigint,
-		PRIMARY KEY (campaign_id, seq))`}
-	h.On = append(h.On, projection.Handle("noted", func(_ context.Context, g *projection.Group, e event.Event, _ struct{}) error {
-		g.Queue(`INSERT INTO seen VALUES ($1, $2)`, e.CampaignID, e.Seq)
-		return nil
-	}))
-	return h
+	return projection.Handlers{
+		Name: "seen", Version: version, Tables: `CREATE TABLE seen (campaign_id text, seq bigint,
+		PRIMARY KEY (campaign_id, seq))`,
+		On: []projection.Handler{
+			projection.Handle("noted", func(_ context.Context, g *projection.Group, e event.Event, _ struct{}) error {
+				g.Queue(`INSERT INTO seen VALUES ($1, $2)`, e.CampaignID, e.Seq)
+				return nil
+			}),
+		},
+	}
 }
 
 func number(t *testing.T, pool *pgxpool.Pool, sql string) (n int) {

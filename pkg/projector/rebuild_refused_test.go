@@ -44,39 +44,43 @@ func TestOneWorkerExchangesTablesWithoutATransactionThatWaits(t *testing.T) {
 	var verified sync.Once
 	var idle int
 	var second error
-	h := &projection.Handlers{Name: "seen", Version: 2, Tables: `CREATE TABLE seen (campaign_id text, seq bigint,
-		PRIMARY KEY (campaign_id, seq))`}
-	h.On = append(h.On, projection.Handle("noted", func(ctx context.Context, g *projection.Group, e event.Event, _ struct{}) error {
-		tx, err := g.Tx(ctx)
-		if err != nil {
-			return err
-		}
-		var own int
-		if err := tx.QueryRow(ctx, `SELECT pg_backend_pid()`).Scan(&own); err != nil {
-			return err
-		}
-		var exchanging bool
-		if err := pool.QueryRow(ctx, `SELECT EXISTS (SELECT FROM tidemark.projections WHERE name = 'seen~next'
+	h := &projection.Handlers{
+		Name: "seen", Version: 2, Tables: `CREATE TABLE seen (campaign_id text, seq bigint,
+		PRIMARY KEY (campaign_id, seq))`,
+		On: []projection.Handler{
+			projection.Handle("noted", func(ctx context.Context, g *projection.Group, e event.Event, _ struct{}) error {
+				tx, err := g.Tx(ctx)
+				if err != nil {
+					return err
+				}
+				var own int
+				if err := tx.QueryRow(ctx, `SELECT pg_backend_pid()`).Scan(&own); err != nil {
+					return err
+				}
+				var exchanging bool
+				if err := pool.QueryRow(ctx, `SELECT EXISTS (SELECT FROM tidemark.projections WHERE name = 'seen~next'
 			AND state = 'active')`).Scan(&exchanging); err != nil {
-			return err
-		}
-		if exchanging {
-			verified.Do(func() {
-				if err = pool.QueryRow(ctx, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()
+					return err
+				}
+				if exchanging {
+					verified.Do(func() {
+						if err = pool.QueryRow(ctx, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()
 					AND state = 'idle in transaction' AND pid <> $1`, own).Scan(&idle); err != nil {
-					return
+							return
+						}
+						if err = other.Register(ctx); err == nil {
+							second = other.rebuilder.SwapIfReady(ctx, "seen", other.base.Set("seen", registry.NextTables, 2))
+						}
+					})
 				}
-				if err = other.Register(ctx); err == nil {
-					second = other.rebuilder.SwapIfReady(ctx, "seen", other.base.Set("seen", registry.NextTables, 2))
+				if err != nil {
+					return err
 				}
-			})
-		}
-		if err != nil {
-			return err
-		}
-		g.Queue(`INSERT INTO seen VALUES ($1, $2)`, e.CampaignID, e.Seq)
-		return nil
-	}))
+				g.Queue(`INSERT INTO seen VALUES ($1, $2)`, e.CampaignID, e.Seq)
+				return nil
+			}),
+		},
+	}
 	_, drainTwo := rebuilding(t, pool, h)
 	drainTwo()
 	if idle > 0 {

@@ -19,14 +19,17 @@ func TestASampleIsVerifiedBeforeTheExchange(t *testing.T) {
 	pool := pgtest.New(t)
 	var written atomic.Int64
 	version := func(version int) projection.Projection {
-		h := &projection.Handlers{Name: "counters", Version: version, Tables: `CREATE TABLE counters
+		return projection.Handlers{
+			Name: "counters", Version: version, Tables: `CREATE TABLE counters
 			(campaign_id text, seq bigint, nth bigint DEFAULT extract(year FROM timestamp '2020-01-01'),
-			at timestamptz DEFAULT clock_timestamp(), id uuid DEFAULT gen_random_uuid())`}
-		h.On = append(h.On, projection.Handle("moved", func(_ context.Context, g *projection.Group, e event.Event, _ moved) error {
-			g.Queue(`INSERT INTO counters VALUES ($1, $2, $3)`, e.CampaignID, e.Seq, written.Add(1))
-			return nil
-		}))
-		return h
+			at timestamptz DEFAULT clock_timestamp(), id uuid DEFAULT gen_random_uuid())`,
+			On: []projection.Handler{
+				projection.Handle("moved", func(_ context.Context, g *projection.Group, e event.Event, _ moved) error {
+					g.Queue(`INSERT INTO counters VALUES ($1, $2, $3)`, e.CampaignID, e.Seq, written.Add(1))
+					return nil
+				}),
+			},
+		}
 	}
 	appendMoves(t, pool, "a", 1, 2)
 	appendMoves(t, pool, "b", 1)

@@ -18,19 +18,20 @@ import (
 // grand has a table whose campaign_id is no text, so it cannot be reset by campaign. A broken one
 // fails on a move by 13.
 func grand(version int, broken bool) projection.Projection {
-	h := &projection.Handlers{
+	return projection.Handlers{
 		Name: "grand", Version: version, OnFailure: projection.Policy{Action: projection.ActionDead},
 		Tables: `CREATE TYPE campaigns AS ENUM ('a'); CREATE TABLE grand (one boolean PRIMARY KEY DEFAULT true, sum bigint NOT NULL DEFAULT 0,
 			campaign_id campaigns UNIQUE); INSERT INTO grand DEFAULT VALUES`,
+		On: []projection.Handler{
+			projection.Handle("moved", func(_ context.Context, g *projection.Group, _ event.Event, m moved) error {
+				if broken && m.By == 13 {
+					return errors.New("unlucky")
+				}
+				g.Queue(`UPDATE grand SET sum = sum + $1`, m.By)
+				return nil
+			}),
+		},
 	}
-	h.On = append(h.On, projection.Handle("moved", func(_ context.Context, g *projection.Group, _ event.Event, m moved) error {
-		if broken && m.By == 13 {
-			return errors.New("unlucky")
-		}
-		g.Queue(`UPDATE grand SET sum = sum + $1`, m.By)
-		return nil
-	}))
-	return h
 }
 
 func TestAnActOnAResolutionThatNeedsAResetWhereThereIsNoneChangesNothing(t *testing.T) {
@@ -104,18 +105,19 @@ func TestAnActOnAResolutionThatNeedsAResetWhereThereIsNoneChangesNothing(t *test
 func TestASkipIsAskedForAgainOnceTheLogIsForgotten(t *testing.T) {
 	t.Parallel()
 	skipping := func(broken bool) projection.Projection {
-		h := &projection.Handlers{
+		return projection.Handlers{
 			Name: "steps", Version: 1, OnFailure: projection.Policy{Action: projection.ActionSkip},
 			Tables: `CREATE TABLE steps (campaign_id text, seq bigint, by int, PRIMARY KEY (campaign_id, seq))`,
+			On: []projection.Handler{
+				projection.Handle("moved", func(_ context.Context, g *projection.Group, e event.Event, m moved) error {
+					if broken && m.By == 13 {
+						return errors.New("unlucky")
+					}
+					g.Queue(`INSERT INTO steps VALUES ($1, $2, $3)`, e.CampaignID, e.Seq, m.By)
+					return nil
+				}),
+			},
 		}
-		h.On = append(h.On, projection.Handle("moved", func(_ context.Context, g *projection.Group, e event.Event, m moved) error {
-			if broken && m.By == 13 {
-				return errors.New("unlucky")
-			}
-			g.Queue(`INSERT INTO steps VALUES ($1, $2, $3)`, e.CampaignID, e.Seq, m.By)
-			return nil
-		}))
-		return h
 	}
 	const rows = `SELECT coalesce(string_agg(by::text, ' ' ORDER BY seq), '') FROM steps`
 	for name, broken := range map[string]bool{"by code that fails on it": true, "by code that does not": false} {

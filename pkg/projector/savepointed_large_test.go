@@ -63,8 +63,10 @@ func TestALargeGroupIsReadAndHandledOnceThoughItIsTheFirstThatFails(t *testing.T
 				Name: "healthy", Version: 1,
 				Tables: `CREATE TABLE healthy (campaign_id text, seq bigint, n bigint GENERATED ALWAYS AS IDENTITY, by int,
 					PRIMARY KEY (campaign_id, seq))`,
+				On: []projection.Handler{
+					projection.Handle("moved", count("healthy")),
+				},
 			}
-			healthy.On = append(healthy.On, projection.Handle("moved", count("healthy")))
 			p := workerOf(t, pool, func(c *projector.Config) {
 				c.Concurrency, c.ClaimCampaigns = 1, 4*campaigns
 				c.OnStep = func(s kind.Step) {

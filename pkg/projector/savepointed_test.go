@@ -56,14 +56,15 @@ func list(g *projection.Group, e event.Event, m moved) error {
 func listing(
 	action projection.Action, do func(context.Context, *projection.Group, event.Event, moved) error,
 ) projection.Projection {
-	h := &projection.Handlers{
+	return projection.Handlers{
 		Name: "listing", Version: 1, OnFailure: slow(action),
 		Tables: `CREATE TABLE listed (campaign_id text, seq bigint, n bigint GENERATED ALWAYS AS IDENTITY,
 			by int CHECK (by > 0), PRIMARY KEY (campaign_id, seq));
 			CREATE TABLE tried (campaign_id text, seq bigint, PRIMARY KEY (campaign_id, seq))`,
+		On: []projection.Handler{
+			projection.Handle("moved", do),
+		},
 	}
-	h.On = append(h.On, projection.Handle("moved", do))
-	return h
 }
 
 // TestManyCulpritsOfOneGroup poisons many campaigns of one group in every way, some of them more
@@ -306,13 +307,15 @@ func TestADeadlineAmongCulprits(t *testing.T) {
 					Name: "listing", Version: 1, OnFailure: projection.Policy{Timeout: timeout, Base: time.Hour, Max: time.Hour},
 					Tables: `CREATE TABLE listed (campaign_id text, seq bigint, by int CHECK (by > 0),
 						PRIMARY KEY (campaign_id, seq)); CREATE TABLE tried (campaign_id text, seq bigint)`,
+					On: []projection.Handler{
+						projection.Handle("moved", func(ctx context.Context, g *projection.Group, e event.Event, m moved) error {
+							if m.By == endless {
+								return do(ctx, g)
+							}
+							return list(g, e, m)
+						}),
+					},
 				}
-				h.On = append(h.On, projection.Handle("moved", func(ctx context.Context, g *projection.Group, e event.Event, m moved) error {
-					if m.By == endless {
-						return do(ctx, g)
-					}
-					return list(g, e, m)
-				}))
 				appendMoves(t, pool, "a", 1, byError, 1)
 				appendMoves(t, pool, "b", 1, endless, 1)
 				appendMoves(t, pool, "c", 1, byServer, 1)

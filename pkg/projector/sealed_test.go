@@ -82,11 +82,13 @@ func mails(t *testing.T, version int) []projection.Projection {
 	rows := &projection.Handlers{
 		Name: "mail_rows", Version: version,
 		Tables: `CREATE TABLE mail_rows (campaign_id text, seq bigint, mail text, PRIMARY KEY (campaign_id, seq))`,
+		On: []projection.Handler{
+			projection.Handle("mailed", func(_ context.Context, g *projection.Group, e event.Event, m mailed) error {
+				g.Queue(`INSERT INTO mail_rows VALUES ($1, $2, $3)`, e.CampaignID, e.Seq, m.Mail)
+				return nil
+			}),
+		},
 	}
-	rows.On = append(rows.On, projection.Handle("mailed", func(_ context.Context, g *projection.Group, e event.Event, m mailed) error {
-		g.Queue(`INSERT INTO mail_rows VALUES ($1, $2, $3)`, e.CampaignID, e.Seq, m.Mail)
-		return nil
-	}))
 	files, err := sqlfile.LoadDir(fstest.MapFS{"mail_file.sql": {Data: fmt.Appendf(nil, `-- projection: mail_file
 -- version: %d
 CREATE TABLE mail_file (campaign_id text, seq bigint, mail jsonb, PRIMARY KEY (campaign_id, seq));

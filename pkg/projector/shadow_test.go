@@ -19,16 +19,19 @@ import (
 // shadowed is a projection that fails on event 3 of campaigns whose name ends in 3, and otherwise
 // writes a row for each event.
 func shadowed() projection.Projection {
-	h := &projection.Handlers{Name: "seen", Version: 1, Tables: `CREATE TABLE seen (campaign_id text, seq bigint,
-		PRIMARY KEY (campaign_id, seq))`}
-	h.On = append(h.On, projection.Handle("noted", func(_ context.Context, g *projection.Group, e event.Event, _ struct{}) error {
-		if e.CampaignID[len(e.CampaignID)-1] == '3' && e.Seq == 3 {
-			g.Queue(`SELECT 1/0`)
-		}
-		g.Queue(`INSERT INTO seen VALUES ($1, $2)`, e.CampaignID, e.Seq)
-		return nil
-	}))
-	return h
+	return projection.Handlers{
+		Name: "seen", Version: 1, Tables: `CREATE TABLE seen (campaign_id text, seq bigint,
+		PRIMARY KEY (campaign_id, seq))`,
+		On: []projection.Handler{
+			projection.Handle("noted", func(_ context.Context, g *projection.Group, e event.Event, _ struct{}) error {
+				if e.CampaignID[len(e.CampaignID)-1] == '3' && e.Seq == 3 {
+					g.Queue(`SELECT 1/0`)
+				}
+				g.Queue(`INSERT INTO seen VALUES ($1, $2)`, e.CampaignID, e.Seq)
+				return nil
+			}),
+		},
+	}
 }
 
 // footprint returns everything that a shadow must not change.

@@ -23,12 +23,15 @@ import (
 func TestAGroupIsASpanThatLinksToTheTracesThatAppendedItsEvents(t *testing.T) {
 	t.Parallel()
 	picky := func(*testing.T) projection.Projection {
-		h := &projection.Handlers{Name: "picky", Version: 1, Tables: `CREATE TABLE picky (campaign_id text
-			PRIMARY KEY)`}
-		h.On = append(h.On, projection.Handle("moved", func(context.Context, *projection.Group, event.Event, moved) error {
-			return projection.Permanent(errPassing)
-		}))
-		return h
+		return projection.Handlers{
+			Name: "picky", Version: 1, Tables: `CREATE TABLE picky (campaign_id text
+			PRIMARY KEY)`,
+			On: []projection.Handler{
+				projection.Handle("moved", func(context.Context, *projection.Group, event.Event, moved) error {
+					return projection.Permanent(errPassing)
+				}),
+			},
+		}
 	}
 	for _, c := range []struct {
 		name       string

@@ -44,12 +44,14 @@ func trails(t *testing.T, version int, broken bool) []projection.Projection {
 	handlers := &projection.Handlers{
 		Name: "trail_handlers", Version: version, OnFailure: dead, Tables: `CREATE TABLE trail_handlers (campaign_id text,
 			seq bigint, by bigint, PRIMARY KEY (campaign_id, seq))`,
-	}
-	handlers.On = append(handlers.On, projection.Handle("moved", func(_ context.Context, g *projection.Group, e event.Event, m moved) error {
-		g.Queue(`INSERT INTO trail_handlers VALUES ($1, $2, $3)
+		On: []projection.Handler{
+			projection.Handle("moved", func(_ context.Context, g *projection.Group, e event.Event, m moved) error {
+				g.Queue(`INSERT INTO trail_handlers VALUES ($1, $2, $3)
 			ON CONFLICT (campaign_id, seq) DO NOTHING`, e.CampaignID, e.Seq, version*m.By)
-		return refuses(m)
-	}))
+				return refuses(m)
+			}),
+		},
+	}
 	unlucky := 0
 	if broken {
 		unlucky = 13

@@ -179,19 +179,20 @@ func TestVerifyWhileLiveWorkGoesOnFindsNothing(t *testing.T) {
 
 // fragile fails on the events for which refuse returns true.
 func fragile(refuse func(event.Event) bool) projection.Projection {
-	h := &projection.Handlers{
+	return projection.Handlers{
 		Name: "fragile", Version: 1, Tables: `CREATE TABLE fragile (campaign_id text, seq bigint,
 			PRIMARY KEY (campaign_id, seq))`,
 		OnFailure: projection.Policy{Action: projection.ActionDead},
+		On: []projection.Handler{
+			projection.Handle("moved", func(_ context.Context, g *projection.Group, e event.Event, _ moved) error {
+				if refuse(e) {
+					return errors.New("no")
+				}
+				g.Queue(`INSERT INTO fragile VALUES ($1, $2)`, e.CampaignID, e.Seq)
+				return nil
+			}),
+		},
 	}
-	h.On = append(h.On, projection.Handle("moved", func(_ context.Context, g *projection.Group, e event.Event, _ moved) error {
-		if refuse(e) {
-			return errors.New("no")
-		}
-		g.Queue(`INSERT INTO fragile VALUES ($1, $2)`, e.CampaignID, e.Seq)
-		return nil
-	}))
-	return h
 }
 
 func TestVerifyKnowsWhereAPairStands(t *testing.T) {
@@ -237,19 +238,23 @@ func TestVerifyLeavesLiveWorkAsItWas(t *testing.T) {
 	t.Run("types_of_its_own_stay_apart", func(t *testing.T) {
 		t.Parallel()
 		pool := pgtest.New(t)
-		h := &projection.Handlers{Name: "moods", Version: 1, Tables: `
+		h := &projection.Handlers{
+			Name: "moods", Version: 1, Tables: `
 			CREATE TYPE mood AS ENUM ('low', 'high');
-			CREATE UNLOGGED TABLE moods (id bigserial PRIMARY KEY, campaign_id text, mood mood NOT NULL, moods mood[])`}
-		h.On = append(h.On, projection.Handle("moved", func(ctx context.Context, g *projection.Group, e event.Event, m moved) error {
-			tx, err := g.Tx(ctx)
-			if err != nil {
-				return err
-			}
-			mood := map[bool]string{false: "low", true: "high"}[m.By > 2]
-			var back string
-			return tx.QueryRow(ctx, `INSERT INTO moods (campaign_id, mood) VALUES ($1, $2)
+			CREATE UNLOGGED TABLE moods (id bigserial PRIMARY KEY, campaign_id text, mood mood NOT NULL, moods mood[])`,
+			On: []projection.Handler{
+				projection.Handle("moved", func(ctx context.Context, g *projection.Group, e event.Event, m moved) error {
+					tx, err := g.Tx(ctx)
+					if err != nil {
+						return err
+					}
+					mood := map[bool]string{false: "low", true: "high"}[m.By > 2]
+					var back string
+					return tx.QueryRow(ctx, `INSERT INTO moods (campaign_id, mood) VALUES ($1, $2)
 				RETURNING mood`, e.CampaignID, mood).Scan(&back)
-		}))
+				}),
+			},
+		}
 		p, err := projector.New(projector.Config{Pool: pool, Projections: []projection.Projection{h}, Concurrency: 1})
 		if err != nil {
 			t.Fatal(err)
@@ -275,12 +280,16 @@ func TestVerifyLeavesLiveWorkAsItWas(t *testing.T) {
 	t.Run("a_table_named_with_its_schema_is_not_written", func(t *testing.T) {
 		t.Parallel()
 		pool := pgtest.New(t)
-		h := &projection.Handlers{Name: "stubborn", Version: 1, Tables: `CREATE TABLE stubborn
-			(campaign_id text, seq bigint)`}
-		h.On = append(h.On, projection.Handle("moved", func(_ context.Context, g *projection.Group, e event.Event, _ moved) error {
-			g.Queue(`INSERT INTO tidemark_views.stubborn VALUES ($1, $2)`, e.CampaignID, e.Seq)
-			return nil
-		}))
+		h := &projection.Handlers{
+			Name: "stubborn", Version: 1, Tables: `CREATE TABLE stubborn
+			(campaign_id text, seq bigint)`,
+			On: []projection.Handler{
+				projection.Handle("moved", func(_ context.Context, g *projection.Group, e event.Event, _ moved) error {
+					g.Queue(`INSERT INTO tidemark_views.stubborn VALUES ($1, $2)`, e.CampaignID, e.Seq)
+					return nil
+				}),
+			},
+		}
 		p := newProjector(t, pool, h)
 		appendMoves(t, pool, "a", 1, 2, 3)
 		drain(t, p)
@@ -295,11 +304,15 @@ func TestVerifyLeavesLiveWorkAsItWas(t *testing.T) {
 	t.Run("rows_of_no_campaign_cannot_be_verified", func(t *testing.T) {
 		t.Parallel()
 		pool := pgtest.New(t)
-		h := &projection.Handlers{Name: "total", Version: 1, Tables: `CREATE TABLE total (n bigint, campaign_id boolean)`}
-		h.On = append(h.On, projection.Handle("moved", func(_ context.Context, g *projection.Group, _ event.Event, _ moved) error {
-			g.Queue(`INSERT INTO total VALUES (1)`)
-			return nil
-		}))
+		h := &projection.Handlers{
+			Name: "total", Version: 1, Tables: `CREATE TABLE total (n bigint, campaign_id boolean)`,
+			On: []projection.Handler{
+				projection.Handle("moved", func(_ context.Context, g *projection.Group, _ event.Event, _ moved) error {
+					g.Queue(`INSERT INTO total VALUES (1)`)
+					return nil
+				}),
+			},
+		}
 		p := newProjector(t, pool, h)
 		drain(t, p)
 		if _, err := p.Verify(ctx, lookback.VerifyRequest{Projection: "total", All: true}); !errors.Is(err,

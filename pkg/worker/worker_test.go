@@ -52,15 +52,16 @@ func (l *lines) line(message string) (record map[string]any) {
 // sessions returns a projection of the program's own.
 func sessions() projection.Projection {
 	type opened struct{ Name string }
-	handlers := &projection.Handlers{
+	return projection.Handlers{
 		Name: "sessions", Version: 1,
 		Tables: "CREATE TABLE sessions (campaign_id text PRIMARY KEY, name text NOT NULL)",
+		On: []projection.Handler{
+			projection.Handle("session_opened", func(_ context.Context, g *projection.Group, e event.Event, p opened) error {
+				g.Queue("INSERT INTO sessions VALUES ($1, $2)", e.CampaignID, p.Name)
+				return nil
+			}),
+		},
 	}
-	handlers.On = append(handlers.On, projection.Handle("session_opened", func(_ context.Context, g *projection.Group, e event.Event, p opened) error {
-		g.Queue("INSERT INTO sessions VALUES ($1, $2)", e.CampaignID, p.Name)
-		return nil
-	}))
-	return handlers
 }
 
 func TestAProgramOfOnesOwnHasAllThatTheStockWorkerHas(t *testing.T) {

@@ -123,16 +123,17 @@ func projections(held *atomic.Bool) []projection.Projection {
 		return err
 	}
 	inserts := func(name string, scope projection.Scope) projection.Projection {
-		h := &projection.Handlers{
+		return projection.Handlers{
 			Name: name, Version: 1, Scope: scope, OnFailure: again,
 			Tables: fmt.Sprintf(`CREATE TABLE %s (campaign_id text, seq bigint, customer text, amount int,
 				PRIMARY KEY (campaign_id, seq))`, name),
+			On: []projection.Handler{
+				projection.Handle("ordered", func(_ context.Context, g *projection.Group, e event.Event, o payload) error {
+					g.Queue(fmt.Sprintf(`INSERT INTO %s VALUES ($1, $2, $3, $4)`, name), e.CampaignID, e.Seq, o.Customer, o.Amount)
+					return nil
+				}),
+			},
 		}
-		h.On = append(h.On, projection.Handle("ordered", func(_ context.Context, g *projection.Group, e event.Event, o payload) error {
-			g.Queue(fmt.Sprintf(`INSERT INTO %s VALUES ($1, $2, $3, $4)`, name), e.CampaignID, e.Seq, o.Customer, o.Amount)
-			return nil
-		}))
-		return h
 	}
 	person := func(e event.Event) (string, error) {
 		o, err := event.Decode[payload](e)

@@ -47,22 +47,23 @@ const besides = `
 // notes is a projection that applies "noted", and fails transiently at "flaky" and permanently at
 // "poison".
 func notes(name string) projection.Projection {
-	h := &projection.Handlers{
+	return projection.Handlers{
 		Name: name, Version: 1, Tables: "CREATE TABLE " +
 			name + " (campaign_id text, seq bigint, PRIMARY KEY (campaign_id, seq))",
 		OnFailure: projection.Policy{Base: time.Hour, Max: time.Hour},
+		On: []projection.Handler{
+			projection.Handle("noted", func(_ context.Context, g *projection.Group, e event.Event, _ struct{}) error {
+				g.Queue("INSERT INTO "+name+" VALUES ($1, $2)", e.CampaignID, e.Seq)
+				return nil
+			}),
+			projection.Handle("flaky", func(context.Context, *projection.Group, event.Event, struct{}) error {
+				return errors.New("not now")
+			}),
+			projection.Handle("poison", func(context.Context, *projection.Group, event.Event, struct{}) error {
+				return projection.Permanent(errors.New("never"))
+			}),
+		},
 	}
-	h.On = append(h.On, projection.Handle("noted", func(_ context.Context, g *projection.Group, e event.Event, _ struct{}) error {
-		g.Queue("INSERT INTO "+name+" VALUES ($1, $2)", e.CampaignID, e.Seq)
-		return nil
-	}))
-	h.On = append(h.On, projection.Handle("flaky", func(context.Context, *projection.Group, event.Event, struct{}) error {
-		return errors.New("not now")
-	}))
-	h.On = append(h.On, projection.Handle("poison", func(context.Context, *projection.Group, event.Event, struct{}) error {
-		return projection.Permanent(errors.New("never"))
-	}))
-	return h
 }
 
 // kind is a sink that permanently refuses "flaky".

@@ -83,20 +83,22 @@ func (p acrossPoison) handler() harness.Kind {
 	h := &projection.Handlers{
 		Name: "characters", Version: 1, Tables: harness.CreateCharactersAcross, Scope: projection.ScopeJournal,
 		Key: harness.CharacterOf,
+		On: []projection.Handler{
+			projection.Handle(harness.EventType, func(
+				_ context.Context, g *projection.Group, e event.Event, d harness.DamageTaken,
+			) error {
+				switch here, earlier, err := p.stops(&e); {
+				case err != nil:
+					return err
+				case here && !p.calm:
+					g.Queue(harness.UpsertCharacterAcross, nil, d.Damage)
+				case !here && !earlier:
+					g.Queue(harness.UpsertCharacterAcross, d.CharacterID, d.Damage)
+				}
+				return nil
+			}),
+		},
 	}
-	h.On = append(h.On, projection.Handle(harness.EventType, func(
-		_ context.Context, g *projection.Group, e event.Event, d harness.DamageTaken,
-	) error {
-		switch here, earlier, err := p.stops(&e); {
-		case err != nil:
-			return err
-		case here && !p.calm:
-			g.Queue(harness.UpsertCharacterAcross, nil, d.Damage)
-		case !here && !earlier:
-			g.Queue(harness.UpsertCharacterAcross, d.CharacterID, d.Damage)
-		}
-		return nil
-	}))
 	return harness.Kind{
 		Name: "Go handler", Count: harness.CountCharacters,
 		Make: func() (projection.Projection, error) { return h, nil },

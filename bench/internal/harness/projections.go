@@ -35,11 +35,15 @@ func SQLFile() Kind {
 // GoHandler queues the UPSERT from Go.
 func GoHandler() Kind {
 	return Kind{Name: "Go handler", Count: CountCharacters, Make: func() (projection.Projection, error) {
-		h := &projection.Handlers{Name: "characters", Version: 1, Tables: CreateCharacters}
-		h.On = append(h.On, projection.Handle(EventType, func(_ context.Context, g *projection.Group, e event.Event, d DamageTaken) error {
-			g.Queue(UpsertCharacter, e.CampaignID, d.CharacterID, d.Damage)
-			return nil
-		}))
+		h := &projection.Handlers{
+			Name: "characters", Version: 1, Tables: CreateCharacters,
+			On: []projection.Handler{
+				projection.Handle(EventType, func(_ context.Context, g *projection.Group, e event.Event, d DamageTaken) error {
+					g.Queue(UpsertCharacter, e.CampaignID, d.CharacterID, d.Damage)
+					return nil
+				}),
+			},
+		}
 		return h, nil
 	}}
 }
@@ -93,8 +97,12 @@ func CharacterOf(e event.Event) (string, error) {
 // queue.
 func NoOp() Kind {
 	return Kind{Name: "no-op", Make: func() (projection.Projection, error) {
-		h := &projection.Handlers{Name: "nothing", Version: 1}
-		h.On = append(h.On, projection.Handle(EventType, func(context.Context, *projection.Group, event.Event, DamageTaken) error { return nil }))
+		h := &projection.Handlers{
+			Name: "nothing", Version: 1,
+			On: []projection.Handler{
+				projection.Handle(EventType, func(context.Context, *projection.Group, event.Event, DamageTaken) error { return nil }),
+			},
+		}
 		return h, nil
 	}}
 }

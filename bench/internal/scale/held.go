@@ -47,17 +47,20 @@ type heldFigures struct{ appends, p50, applied, delay float64 }
 
 // projection is [harness.GoHandler] that counts.
 func (l *heldLoad) projection() projection.Projection {
-	h := &projection.Handlers{Name: "characters", Version: 1, Tables: harness.CreateCharacters}
-	h.On = append(h.On, projection.Handle(harness.EventType,
-		func(_ context.Context, g *projection.Group, e event.Event, d harness.DamageTaken) error {
-			g.Queue(harness.UpsertCharacter, e.CampaignID, d.CharacterID, d.Damage)
-			l.applied.Add(1)
-			l.mu.Lock()
-			l.delays = append(l.delays, float64(time.Since(e.RecordedAt).Nanoseconds())/1e6)
-			l.mu.Unlock()
-			return nil
-		}))
-	return h
+	return projection.Handlers{
+		Name: "characters", Version: 1, Tables: harness.CreateCharacters,
+		On: []projection.Handler{
+			projection.Handle(harness.EventType,
+				func(_ context.Context, g *projection.Group, e event.Event, d harness.DamageTaken) error {
+					g.Queue(harness.UpsertCharacter, e.CampaignID, d.CharacterID, d.Damage)
+					l.applied.Add(1)
+					l.mu.Lock()
+					l.delays = append(l.delays, float64(time.Since(e.RecordedAt).Nanoseconds())/1e6)
+					l.mu.Unlock()
+					return nil
+				}),
+		},
+	}
 }
 
 // client appends at its share of the rate. It makes up for appends that were late.

@@ -39,15 +39,17 @@ func newBroken(t *testing.T) *broken {
 	h := &projection.Handlers{
 		Name: "ledger", Version: 1, Tables: `CREATE TABLE ledger (campaign_id text, line bigint, seq bigint, by int,
 			PRIMARY KEY (campaign_id, line))`,
-	}
-	h.On = append(h.On, projection.Handle("moved", func(_ context.Context, g *projection.Group, e event.Event, m moved) error {
-		if m.By < 0 && !b.fixed.Load() {
-			return projection.Permanent(errors.New("a move by less than nothing"))
-		}
-		g.Queue(`INSERT INTO ledger SELECT $1, count(*) + 1, $2, $3 FROM ledger
+		On: []projection.Handler{
+			projection.Handle("moved", func(_ context.Context, g *projection.Group, e event.Event, m moved) error {
+				if m.By < 0 && !b.fixed.Load() {
+					return projection.Permanent(errors.New("a move by less than nothing"))
+				}
+				g.Queue(`INSERT INTO ledger SELECT $1, count(*) + 1, $2, $3 FROM ledger
 			WHERE campaign_id = $1`, e.CampaignID, e.Seq, m.By)
-		return nil
-	}))
+				return nil
+			}),
+		},
+	}
 	var err error
 	if b.Projector, err = projector.New(projector.Config{
 		Pool:        b.pool,
@@ -170,12 +172,16 @@ func TestAResolvedEventIsNotAppliedByAWorkerThatHasJustReadIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	var once atomic.Bool
-	h := &projection.Handlers{Name: "ledger", Version: 1}
-	h.On = append(h.On, projection.Handle("moved", func(_ context.Context, g *projection.Group, e event.Event, m moved) error {
-		g.Queue(`INSERT INTO ledger SELECT $1, count(*) + 1, $2, $3 FROM ledger
+	h := &projection.Handlers{
+		Name: "ledger", Version: 1,
+		On: []projection.Handler{
+			projection.Handle("moved", func(_ context.Context, g *projection.Group, e event.Event, m moved) error {
+				g.Queue(`INSERT INTO ledger SELECT $1, count(*) + 1, $2, $3 FROM ledger
 			WHERE campaign_id = $1`, e.CampaignID, e.Seq, m.By)
-		return nil
-	}))
+				return nil
+			}),
+		},
+	}
 	fixed, err := projector.New(projector.Config{
 		Pool: b.pool, Projections: []projection.Projection{h},
 		OnStep: func(step kind.Step) {

@@ -69,30 +69,31 @@ func heroes() projection.Projection {
 
 // scores panics on each cursed event until it is mended.
 func scores(mended func() bool) projection.Projection {
-	h := &projection.Handlers{
+	return projection.Handlers{
 		Name: "scores", Version: 1, Types: []string{"hero_wounded", "cursed", "entombed"},
 		OnFailure:   projection.Policy{Action: projection.ActionDead},
 		OnFailureOf: map[string]projection.Policy{"cursed": {Action: projection.ActionDead}},
 		Tables: `CREATE TABLE scores (campaign_id text NOT NULL, hero text NOT NULL, points bigint NOT NULL,
 			PRIMARY KEY (campaign_id, hero))`,
-	}
-	h.On = append(h.On, projection.Handle("hero_wounded", func(_ context.Context, g *projection.Group, e event.Event,
-		_ struct{ Points int },
-	) error {
-		g.Queue(`INSERT INTO scores AS s VALUES ($1, $2, 3) ON CONFLICT (campaign_id, hero) DO UPDATE
+		On: []projection.Handler{
+			projection.Handle("hero_wounded", func(_ context.Context, g *projection.Group, e event.Event,
+				_ struct{ Points int },
+			) error {
+				g.Queue(`INSERT INTO scores AS s VALUES ($1, $2, 3) ON CONFLICT (campaign_id, hero) DO UPDATE
 			SET points = s.points + 3`, e.CampaignID, e.AggregateID)
-		return nil
-	}))
-	h.On = append(h.On, projection.Handle("entombed", func(context.Context, *projection.Group, event.Event, struct{}) error {
-		return projection.Permanent(errors.New("scores: the door is shut"))
-	}))
-	h.On = append(h.On, projection.Handle("cursed", func(_ context.Context, _ *projection.Group, e event.Event, _ struct{}) error {
-		if mended() {
-			return nil
-		}
-		panic("scores: cannot divide by a curse" + strings.Repeat("!", len(e.CampaignID)%3))
-	}))
-	return h
+				return nil
+			}),
+			projection.Handle("entombed", func(context.Context, *projection.Group, event.Event, struct{}) error {
+				return projection.Permanent(errors.New("scores: the door is shut"))
+			}),
+			projection.Handle("cursed", func(_ context.Context, _ *projection.Group, e event.Event, _ struct{}) error {
+				if mended() {
+					return nil
+				}
+				panic("scores: cannot divide by a curse" + strings.Repeat("!", len(e.CampaignID)%3))
+			}),
+		},
+	}
 }
 
 // refuser is a sink that refuses cursed events.

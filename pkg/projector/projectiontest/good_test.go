@@ -49,24 +49,27 @@ type seat struct {
 }
 
 func seatHandlers() projection.Projection {
-	h := &projection.Handlers{Name: "seats_by_handlers", Version: 1, Tables: `
+	return projection.Handlers{
+		Name: "seats_by_handlers", Version: 1, Tables: `
 		CREATE TABLE seats_by_handlers (campaign_id text, seat text, taken_by text, PRIMARY KEY (campaign_id, seat));
-		CREATE TABLE seat_history (campaign_id text, position bigint, PRIMARY KEY (campaign_id, position))`}
-	h.On = append(h.On, projection.Handle("seat_taken", func(_ context.Context, g *projection.Group, e event.Event, s seat) error {
-		g.Queue(`INSERT INTO seats_by_handlers VALUES ($1, $2, $3) ON CONFLICT (campaign_id, seat) DO UPDATE
+		CREATE TABLE seat_history (campaign_id text, position bigint, PRIMARY KEY (campaign_id, position))`,
+		On: []projection.Handler{
+			projection.Handle("seat_taken", func(_ context.Context, g *projection.Group, e event.Event, s seat) error {
+				g.Queue(`INSERT INTO seats_by_handlers VALUES ($1, $2, $3) ON CONFLICT (campaign_id, seat) DO UPDATE
 			SET taken_by = excluded.taken_by`, e.CampaignID, s.Seat, s.By)
-		g.Queue(`INSERT INTO seat_history VALUES ($1, $2)`, e.CampaignID, e.Position)
-		return nil
-	}))
-	h.On = append(h.On, projection.Handle("seat_left", func(ctx context.Context, g *projection.Group, e event.Event, s seat) error {
-		tx, err := g.Tx(ctx)
-		if err != nil {
-			return err
-		}
-		_, err = tx.Exec(ctx, `DELETE FROM seats_by_handlers WHERE campaign_id = $1 AND seat = $2`, e.CampaignID, s.Seat)
-		return err
-	}))
-	return h
+				g.Queue(`INSERT INTO seat_history VALUES ($1, $2)`, e.CampaignID, e.Position)
+				return nil
+			}),
+			projection.Handle("seat_left", func(ctx context.Context, g *projection.Group, e event.Event, s seat) error {
+				tx, err := g.Tx(ctx)
+				if err != nil {
+					return err
+				}
+				_, err = tx.Exec(ctx, `DELETE FROM seats_by_handlers WHERE campaign_id = $1 AND seat = $2`, e.CampaignID, s.Seat)
+				return err
+			}),
+		},
+	}
 }
 
 func seatDocuments() projection.Projection {
@@ -114,16 +117,17 @@ ON CONFLICT (player) DO UPDATE SET seats = p.seats + 1, latest = excluded.latest
 
 // playerHandlers names no key: its row is about all campaigns.
 func playerHandlers() projection.Projection {
-	h := &projection.Handlers{
+	return projection.Handlers{
 		Name: "latest_by_handlers", Version: 1, Scope: projection.ScopeJournal,
 		Tables: `CREATE TABLE latest_by_handlers (one int PRIMARY KEY, latest text)`,
+		On: []projection.Handler{
+			projection.Handle("seat_taken", func(_ context.Context, g *projection.Group, e event.Event, s seat) error {
+				g.Queue(`INSERT INTO latest_by_handlers VALUES (1, $1) ON CONFLICT (one) DO UPDATE SET latest = excluded.latest`,
+					fmt.Sprint(e.CampaignID, s.By))
+				return nil
+			}),
+		},
 	}
-	h.On = append(h.On, projection.Handle("seat_taken", func(_ context.Context, g *projection.Group, e event.Event, s seat) error {
-		g.Queue(`INSERT INTO latest_by_handlers VALUES (1, $1) ON CONFLICT (one) DO UPDATE SET latest = excluded.latest`,
-			fmt.Sprint(e.CampaignID, s.By))
-		return nil
-	}))
-	return h
 }
 
 // taken is how many seats a player has taken, and where the latest was.

@@ -70,14 +70,16 @@ func Across(partitions int, before Hook) []projection.Projection {
 	lines := &projection.Handlers{
 		Name: "lines", Version: 1, Scope: projection.ScopeJournal, Key: keyOf, KeyColumn: "key", Partitions: partitions,
 		Tables: linesTable,
+		On: []projection.Handler{
+			projection.Handle(added, func(ctx context.Context, g *projection.Group, e event.Event, a amount) error {
+				if err := before(ctx, g, e); err != nil {
+					return err
+				}
+				g.Queue(`INSERT INTO lines (key, position) VALUES ($1, $2)`, strconv.FormatInt(a.N, 10), e.Position)
+				return nil
+			}),
+		},
 	}
-	lines.On = append(lines.On, projection.Handle(added, func(ctx context.Context, g *projection.Group, e event.Event, a amount) error {
-		if err := before(ctx, g, e); err != nil {
-			return err
-		}
-		g.Queue(`INSERT INTO lines (key, position) VALUES ($1, $2)`, strconv.FormatInt(a.N, 10), e.Position)
-		return nil
-	}))
 	sums, err := sqlfile.Load(fstest.MapFS{"sums.sql": {Data: fmt.Appendf(nil, sumsFile, partitions)}}, "sums.sql")
 	if err != nil {
 		panic(err) // the file above does not load
