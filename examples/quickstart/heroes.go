@@ -29,16 +29,17 @@ const (
 
 func heroes() projection.Document[Hero] {
 	return projection.Document[Hero]{
-		Name: "heroes", Version: 1, Types: []string{string(Joined), string(Wounded)},
+		Name: "heroes", Version: 1,
 		Key: func(e event.Event) (string, error) { return e.AggregateID, nil },
-		Fold: func(h *Hero, e event.Event) (err error) {
-			if e.Type == string(Joined) {
-				*h, err = Joined.Decode(e)
-				return err
-			}
-			wound, err := Wounded.Decode(e)
-			h.HP -= wound.Points
-			return err
+		On: []projection.Fold[Hero]{
+			projection.On(Joined, func(h *Hero, _ event.Event, joined Hero) error {
+				*h = joined
+				return nil
+			}),
+			projection.On(Wounded, func(h *Hero, _ event.Event, w Wound) error {
+				h.HP -= w.Points
+				return nil
+			}),
 		},
 	}
 }

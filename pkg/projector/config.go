@@ -56,11 +56,11 @@ type Config struct {
 	OwnTablesOnly bool
 	NoFunctions   bool // run SQL files statement by statement, without database functions
 
-	// for events that a projection cannot apply, unless the projection has a policy; default: see [Policy]
+	// for events that a projection cannot apply, unless the projection has a policy; default: see [projection.Policy]
 	OnFailure           projection.Policy
 	FailureLogRetention time.Duration // of rows of tidemark.failure_log; default 30 days, at least 1s
 
-	// for one projection and one group, unless a [Policy] has its own; default two thirds of LeaseTTL, at least 5s
+	// for one projection and one group, unless a [projection.Policy] has its own; default two thirds of LeaseTTL, at least 5s
 	ApplyTimeout time.Duration
 
 	ShutdownTimeout time.Duration // time for a group under way to finish after Run is cancelled; default 10s
@@ -75,7 +75,7 @@ type Config struct {
 	// read events always keep the hash.
 	Proof bool
 
-	Mode projection.Mode // how events reach the projections; default [ModeOutboxApplyOnly]
+	Mode projection.Mode // how events reach the projections; default [projection.ModeOutboxApplyOnly]
 	// ApplyInline leaves failures, held campaigns and backlogs beyond one group to workers; not with
 	// ModeInlineApplyOnly
 	InlineBestEffort bool

@@ -1,11 +1,9 @@
 // Package projector keeps read models up to date with the journal, exactly once and in order.
 //
-// A [Projection] turns events into rows of its own tables. Write one as documents folded in memory
-// ([NewDocument], the fastest and simplest), as typed functions per event type ([NewHandlers] and
-// [On]), or as SQL files (package sqlfile). A [Projector] serves one consumer group: it claims
-// campaigns with work, applies their events to all its projections and moves their checkpoints,
-// many campaigns in one transaction. Run any number in any number of processes; they share the
-// campaigns.
+// A projection turns events into rows of its own tables: package projection has the kinds, documents, handlers
+// and processes, and package sqlfile reads SQL files. A [Projector] serves one consumer group: it claims campaigns
+// with work, applies their events to all its projections and moves their checkpoints, many campaigns in one
+// transaction. Run any number in any number of processes; they share the campaigns.
 //
 // # What it guarantees
 //
@@ -17,7 +15,7 @@
 //
 // A projection that fails on an event stops before it, for that campaign only. The failed campaign
 // stands in tidemark.deferred with the reason. It is retried after 1s, 2s, 4s … up to 5m, or waits
-// for an operator: the [Policy] decides by projection, event type and [Class] of the failure. Other
+// for an operator: the policy of the projection decides by event type and class of the failure. Other
 // projections of the campaign, and all other campaigns, go on. Failures of the database or the
 // network do not count against the event: the work is released and done again.
 //

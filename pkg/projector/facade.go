@@ -102,7 +102,7 @@ func (p *Projector) registerGroup(ctx context.Context) error {
 // projections' search_path; the settings are restored afterwards. It takes about four round trips.
 //
 // It fails before [Projector.Register] has succeeded, and in a transaction that is not READ
-// COMMITTED. Other errors are an [*ApplyError] for a projection's failure, and those of the
+// COMMITTED. Other errors are an [*projection.ApplyError] for a projection's failure, and those of the
 // database.
 func (p *Projector) ApplyInline(ctx context.Context, tx pgx.Tx, appended ...journal.Appended) (failed error) {
 	return p.inliner.ApplyInline(ctx, tx, appended...)
@@ -125,7 +125,7 @@ func (p *Projector) Check(ctx context.Context) error {
 // For a projection across campaigns campaignID is a key, or "-" for all keys, and seq a position
 // ([journal.PositionAt] finds that of a time), also in Diff and Why.
 //
-// It returns [event.ErrNotFound] if the campaign has no such event, an [*ApplyError] if the
+// It returns [event.ErrNotFound] if the campaign has no such event, an [*projection.ApplyError] if the
 // projection fails on one, and an error if it writes to tables of others or the rows exceed 32 MiB.
 func (p *Projector) AsOf(ctx context.Context, projection, campaignID string, seq int64) (lookback.State, error) {
 	return p.replayer.AsOf(ctx, projection, campaignID, seq)
@@ -155,7 +155,7 @@ func (p *Projector) Why(ctx context.Context, r lookback.WhyRequest) (lookback.Wh
 //
 // Memory does not grow with the amount compared. Differences are not errors. Verify returns an
 // error if no table has a column campaign_id, if the projection writes to tables of others, or if
-// its registered version is not here, and an [*OwnerError] if the pool's login may do more than the
+// its registered version is not here, and an [*lookback.OwnerError] if the pool's login may do more than the
 // owner of the tables. After [Projector.Register] it does not ask: the process runs the owner's code anyway.
 func (p *Projector) Verify(ctx context.Context, r lookback.VerifyRequest) (lookback.VerifyReport, error) {
 	return p.replayer.Verify(ctx, r)

@@ -33,16 +33,17 @@ type SessionStarted struct {
 
 func attendance() projection.Projection {
 	return projection.Document[Attendance]{
-		Name: "attendance", Version: 1, Types: []string{"session_started"},
+		Name: "attendance", Version: 1,
+		On: []projection.Fold[Attendance]{
+			projection.On("session_started", func(a *Attendance, e event.Event, started SessionStarted) error {
+				a.Started++
+				a.Players = started.Players
+				a.Latest = e.OccurredAt
+				return nil
+			}),
+		},
 		Columns: "started bigint GENERATED ALWAYS AS ((doc->>'started')::bigint) STORED",
 		Indexes: "CREATE INDEX ON attendance (started)",
-		Fold: func(a *Attendance, e event.Event) error {
-			started, err := event.Decode[SessionStarted](e)
-			a.Started++
-			a.Players = started.Players
-			a.Latest = e.OccurredAt
-			return err
-		},
 	}
 }
 

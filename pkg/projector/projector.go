@@ -188,7 +188,7 @@ func (p *Projector) Run(ctx context.Context) error {
 
 // Drain registers the projections, applies everything there is, and returns the number of events
 // applied, counting again for each failed campaign that catches up. It leaves out campaigns that
-// other workers hold and retries that are not due. With [ModeShadowOnly] it goes around the queue
+// other workers hold and retries that are not due. With [projection.ModeShadowOnly] it goes around the queue
 // once, and returns how many events would have been applied. It is for tests, tools and benchmarks.
 func (p *Projector) Drain(ctx context.Context) (int, error) {
 	if err := p.Register(ctx); err != nil {
