@@ -81,6 +81,8 @@ func TestProjectionsAcrossCampaignsGoOnWithWhatTheDatabaseHas(t *testing.T) {
 				answers(t, pool)
 				add(t, pool, "lost", 3, 3)
 				paid(t, pool)
+				const histories = `SELECT count(*) FROM tidemark.histories`
+				before := tally.Value[int](t, pool, histories)
 				l.lose(t)
 				answers(t, pool)
 				lost := tally.Value[int](t, pool, `SELECT count(*) FROM tidemark.journal WHERE payload ->> 'of' LIKE 'lost%'`)
@@ -90,6 +92,9 @@ func TestProjectionsAcrossCampaignsGoOnWithWhatTheDatabaseHas(t *testing.T) {
 				add(t, pool, "new", 4, 3)
 				paid(t, pool)
 				tally.VerifyAcross(t, pool, nil)
+				if now := tally.Value[int](t, pool, histories); (now == before) != l.same {
+					t.Errorf("the journal had %d histories and has %d", before, now)
+				}
 				if wrong := tally.Value[string](t, pool, `SELECT coalesce(string_agg(coalesce(r.of, '') || ' sent ' || coalesce(s.of, ''), ', '), '')
 					FROM (SELECT payload ->> 'of' AS of FROM tidemark.journal WHERE event_type = 'requested') r
 					FULL JOIN (SELECT payload ->> 'of' AS of FROM tidemark.journal WHERE event_type = 'sent') s ON s.of = r.of

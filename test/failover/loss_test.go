@@ -26,6 +26,7 @@ type loss struct {
 	forget func(t *testing.T) // what commits from here on is lost
 	lose   func(t *testing.T) // and now it is
 	kept   bool               // nothing is lost
+	same   bool               // no history begins
 }
 
 // losses are all ways.
@@ -171,7 +172,7 @@ func coldCopy(t *testing.T) *loss {
 	t.Helper()
 	s := newServer(t)
 	copied := filepath.Join(s.aside, "copy")
-	return &loss{url: s.URL(), forget: func(t *testing.T) {
+	return &loss{url: s.URL(), same: true, forget: func(t *testing.T) {
 		t.Helper()
 		s.stop(t)
 		s.run(t, "cp", "-a", s.data, copied)
@@ -185,7 +186,7 @@ func coldCopy(t *testing.T) *loss {
 func restart(t *testing.T) *loss {
 	t.Helper()
 	s := newServer(t)
-	return &loss{url: s.URL(), kept: true, forget: func(*testing.T) {}, lose: func(t *testing.T) {
+	return &loss{url: s.URL(), kept: true, same: true, forget: func(*testing.T) {}, lose: func(t *testing.T) {
 		t.Helper()
 		s.stop(t)
 		s.start(t)
