@@ -80,7 +80,7 @@ func ExampleDocuments() {
 func ExampleReactions() {
 	reorder := projection.Process[int]{
 		Name: "reorder", Version: 1, Key: stock().Key, On: stock().On,
-		React: func(n *int, e event.Event) ([]projection.Do, error) {
+		React: func(n *int, _ event.Event) ([]projection.Do, error) {
 			if *n >= 0 {
 				return nil, nil
 			}

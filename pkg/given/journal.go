@@ -52,7 +52,7 @@ func (j *Journal) Events() []event.Event { return append([]event.Event(nil), j.e
 
 // id returns a UUID of version 8 with a position.
 func id(position int64) (of uuid.UUID) {
-	binary.BigEndian.PutUint64(of[8:], uint64(position)) //nolint:gosec // positions are above zero
+	binary.BigEndian.PutUint64(of[8:], uint64(position))
 	of[6], of[8] = 0x80, of[8]&0x3f|0x80
 	return of
 }

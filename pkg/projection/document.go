@@ -104,7 +104,9 @@ func (d Document[T]) GetKey(
 	return d.read(ctx, db, campaignID, key)
 }
 
-func (d Document[T]) read(ctx context.Context, db event.Querier, campaignID, key string) (doc T, found bool, err error) {
+func (d Document[T]) read(
+	ctx context.Context, db event.Querier, campaignID, key string,
+) (doc T, found bool, err error) {
 	table := pgx.Identifier{cmp.Or(d.Schema, "tidemark_views"), d.Name}.Sanitize()
 	query := queryGetDocument
 	if d.Scope == ScopeJournal {

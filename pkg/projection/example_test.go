@@ -151,7 +151,7 @@ func ExampleProcess() {
 			}),
 			projection.On(OrderPaid, func(*Order, event.Event, struct{}) error { return projection.Delete }),
 		},
-		React: func(o *Order, e event.Event) ([]projection.Do, error) {
+		React: func(_ *Order, e event.Event) ([]projection.Do, error) {
 			if e.Type == string(OrderPaid) {
 				return []projection.Do{{Timer: "deadline", Cancel: true}}, nil
 			}

@@ -60,7 +60,7 @@ type Config struct {
 	OnFailure           projection.Policy
 	FailureLogRetention time.Duration // of rows of tidemark.failure_log; default 30 days, at least 1s
 
-	// for one projection and one group, unless a [projection.Policy] has its own; default two thirds of LeaseTTL, at least 5s
+	// for one projection and one group, unless a policy has its own; default two thirds of LeaseTTL, at least 5s
 	ApplyTimeout time.Duration
 
 	ShutdownTimeout time.Duration // time for a group under way to finish after Run is cancelled; default 10s

@@ -133,7 +133,9 @@ func (p *Projector) AsOf(ctx context.Context, projection, campaignID string, seq
 
 // Diff returns the rows of a campaign that differ between event from and event to, in the order of
 // tables and keys. Its errors are those of [Projector.AsOf].
-func (p *Projector) Diff(ctx context.Context, projection, campaignID string, from, to int64) ([]lookback.Change, error) {
+func (p *Projector) Diff(
+	ctx context.Context, projection, campaignID string, from, to int64,
+) ([]lookback.Change, error) {
 	return p.replayer.Diff(ctx, projection, campaignID, from, to)
 }
 

@@ -16,7 +16,7 @@ import (
 func TestAWorkerWhoseLeaseIsTakenChangesNothing(t *testing.T) {
 	t.Parallel()
 	for _, at := range []kind.Step{kind.StepClaimed, kind.StepRead, kind.StepApplied} {
-		t.Run("when_it_has_"+string(at), func(t *testing.T) {
+		t.Run("when_it_has_"+at, func(t *testing.T) {
 			t.Parallel()
 			pool := pgtest.New(t)
 			tally.Append(t, pool, "a", 1, 2, 3)

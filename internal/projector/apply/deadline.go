@@ -51,7 +51,8 @@ func (a *Applier) Supervise(
 
 // late turns an error that a deadline has caused into a [failure.DeadlineError].
 func late(
-	bounded context.Context, k *registry.Projection, g *projection.Group, err error, timeout time.Duration, start time.Time,
+	bounded context.Context, k *registry.Projection, g *projection.Group, err error, timeout time.Duration,
+	start time.Time,
 ) error {
 	closed := kind.LineOf(g).Conn != nil && kind.LineOf(g).Conn.IsClosed()
 	passed := errors.Is(err, context.DeadlineExceeded)
@@ -95,7 +96,9 @@ func (h *handling) run(call func() error, m *registry.Metrics) {
 }
 
 // abandon ends the group and closes the connection of code that does not return.
-func (a *Applier) abandon(ctx context.Context, k *registry.Projection, g *projection.Group, timeout time.Duration) error {
+func (a *Applier) abandon(
+	ctx context.Context, k *registry.Projection, g *projection.Group, timeout time.Duration,
+) error {
 	kind.EndGroup(g)
 	kind.LineOf(g).Abandoned = true
 	kind.LineOf(g).Disconnect()

@@ -50,7 +50,8 @@ func checkSpec(s projection.Spec) error {
 				"partition", s.Name, s.Partitions)
 		}
 	default:
-		return fmt.Errorf("projection %s has the scope %q: use %s or %s", s.Name, s.Scope, projection.ScopeCampaign, projection.ScopeJournal)
+		return fmt.Errorf("projection %s has the scope %q: use %s or %s", s.Name, s.Scope,
+			projection.ScopeCampaign, projection.ScopeJournal)
 	}
 	return nil
 }

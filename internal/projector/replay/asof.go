@@ -23,7 +23,9 @@ import (
 const stateBytes = 32 << 20
 
 // AsOf is [Projector.AsOf].
-func (y *Replayer) AsOf(ctx context.Context, projection, campaignID string, seq int64) (state lookback.State, err error) {
+func (y *Replayer) AsOf(
+	ctx context.Context, projection, campaignID string, seq int64,
+) (state lookback.State, err error) {
 	defer rows.Explain(&err, "projection %s of campaign %q as of event %d", projection, campaignID, seq)
 	err = y.travel(ctx, projection, campaignID, func(s *scratch, to func(int64) error) (err error) {
 		if err = to(seq); err != nil {

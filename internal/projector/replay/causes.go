@@ -156,7 +156,9 @@ func (s *scratch) traced(ctx context.Context, t scratchTable, match string) (loo
 	}
 	why.Row = row
 	for _, column := range t.Columns {
-		why.Causes = append(why.Causes, lookback.Cause{Column: column, Value: values[column], Event: event.Event{Seq: seqs[column]}})
+		why.Causes = append(why.Causes, lookback.Cause{
+			Column: column, Value: values[column], Event: event.Event{Seq: seqs[column]},
+		})
 	}
 	return why, nil
 }

@@ -61,7 +61,8 @@ func Across(partitions int, before Hook) []projection.Projection {
 		before = func(context.Context, *projection.Group, event.Event) error { return nil }
 	}
 	boards := projection.Document[Board]{
-		Name: "boards", Version: 1, Types: []string{added}, Scope: projection.ScopeJournal, Key: keyOf, Partitions: partitions,
+		Name: "boards", Version: 1, Types: []string{added}, Scope: projection.ScopeJournal, Key: keyOf,
+		Partitions: partitions,
 		Fold: func(b *Board, e event.Event) error {
 			b.fold(e)
 			return before(context.Background(), nil, e)

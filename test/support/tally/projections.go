@@ -121,7 +121,7 @@ func Entries(prefix string, before Hook) projection.Projection {
 		);
 		CREATE INDEX ON ` + table + ` (campaign_id, n)`}
 	insert := `INSERT INTO ` + table + ` (campaign_id, seq, amount) VALUES ($1, $2, $3)`
-	h.On = append(h.On, projection.Handle(added, func(ctx context.Context, g *projection.Group, e event.Event, a amount) error {
+	add := func(ctx context.Context, g *projection.Group, e event.Event, a amount) error {
 		if before != nil {
 			if err := before(ctx, g, e); err != nil {
 				return err
@@ -129,7 +129,8 @@ func Entries(prefix string, before Hook) projection.Projection {
 		}
 		g.Queue(insert, e.CampaignID, e.Seq, a.N)
 		return nil
-	}))
+	}
+	h.On = []projection.Handler{projection.Handle(added, add)}
 	return h
 }
 
