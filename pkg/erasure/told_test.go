@@ -12,6 +12,7 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/erasure"
 	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/pkg/projector/sqlfile"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
@@ -46,21 +47,23 @@ func TestProjectionsTellErasedEventsApart(t *testing.T) {
 		event.Event{Type: "noted", Version: 1, Payload: []byte(`{"text": "planted"}`)})
 	s.erase(erasure.Request{Subjects: []string{"by=ann"}})
 	told := map[int64]string{}
-	handlers := projector.NewHandlers(projector.Spec{
+	handlers := projection.Handlers{
 		Name: "told", Version: 1, Tables: `CREATE TABLE told (campaign_id text PRIMARY KEY)`,
-	})
-	projector.On(handlers, "noted", func(_ context.Context, _ *projector.Group, e event.Event, _ struct{}) error {
-		if told[e.Seq] = string(e.Payload); e.Erased() {
-			told[e.Seq] += " erased"
-		}
-		return nil
-	})
+		On: []projection.Handler{
+			projection.Handle("noted", func(_ context.Context, _ *projection.Group, e event.Event, _ struct{}) error {
+				if told[e.Seq] = string(e.Payload); e.Erased() {
+					told[e.Seq] += " erased"
+				}
+				return nil
+			}),
+		},
+	}
 	file, err := sqlfile.Load(fstest.MapFS{"notes.sql": {Data: []byte(notesFile)}}, "notes.sql")
 	if err != nil {
 		t.Fatal(err)
 	}
 	p, err := projector.New(projector.Config{
-		Pool: s.Pool, Projections: []projector.Projection{handlers, file}, Catalogue: catalogue, NoListen: true,
+		Pool: s.Pool, Projections: []projection.Projection{handlers, file}, Catalogue: catalogue, NoListen: true,
 	})
 	if err == nil {
 		_, err = p.Drain(t.Context())

@@ -60,7 +60,7 @@ var ErrKey = errors.New("the certificate does not fit")
 //
 // models reads the tables of the projections. Give it a login of the workers' role; db does if the
 // projections' tables belong to its login. A session that may do more than the owner of a table gets a
-// projector.OwnerError, before anything is searched.
+// lookback.OwnerError, before anything is searched.
 //
 // A killed erasure has no certificate: give its number alone, as long as it has not ended. The database then
 // tells the key, to those alone who may erase.

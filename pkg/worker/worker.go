@@ -4,7 +4,7 @@
 //
 //	func main() {
 //		os.Exit(worker.Main(worker.Options{
-//			Projections: []projector.Projection{sessions()},
+//			Projections: []projection.Projection{sessions()},
 //			Sinks:       []publisher.Kind{webhook.Kind()},
 //		}))
 //	}

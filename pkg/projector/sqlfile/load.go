@@ -96,7 +96,7 @@ type sqlHandler struct {
 	statements []sqlStatement
 }
 
-// Spec implements [projector.Projection].
+// Spec implements [projection.Projection].
 func (f *sqlFile) Spec() projection.Spec {
 	spec := f.spec
 	spec.Types = slices.Clone(spec.Types)
@@ -116,7 +116,7 @@ func (f *sqlFile) StatementsHash() string {
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 
-// Apply implements [projector.Projection]. It queues the statements of each event.
+// Apply implements [projection.Projection]. It queues the statements of each event.
 func (f *sqlFile) Apply(ctx context.Context, group *projection.Group) error {
 	for i := range group.Events {
 		group.At(group.Events[i])
