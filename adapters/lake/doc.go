@@ -12,4 +12,6 @@
 // deletes files that are no longer part of the table after a time, so that readers can finish.
 //
 // It is a separate module with its own worker in cmd/worker, because of the Parquet library.
+//
+// Stability: as of version 1, no setting changes its meaning or its default.
 package lake

@@ -9,4 +9,6 @@
 //
 // It is a separate module with its own worker in cmd/worker, because the client would make the
 // stock worker half as large again.
+//
+// Stability: as of version 1, no setting changes its meaning or its default.
 package pubsub

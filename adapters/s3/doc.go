@@ -8,4 +8,6 @@
 // It is a separate module with its own worker in cmd/worker and operators' commands in cmd/tidemark,
 // because of the client's dependencies. A program of your own sets worker.Options.Archives to
 // archive.Kinds{"s3": s3.Open}.
+//
+// Stability: as of version 1, no setting changes its meaning or its default.
 package s3

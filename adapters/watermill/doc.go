@@ -9,4 +9,6 @@
 // current message to the publisher, and the next Publish of the same campaign waits for it.
 //
 // It is a separate module, so programs without Watermill do not link it.
+//
+// Stability: as of version 1, no setting changes its meaning or its default.
 package watermill

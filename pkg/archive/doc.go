@@ -16,4 +16,7 @@
 //
 // The package owns tidemark.archives. It is safe for concurrent use. S3-compatible stores are in the
 // module adapters/s3. For others write a [Store], and test it with package archivetest.
+//
+// Stability: as of version 1, no field or function changes its meaning, and structs may get fields.
+// Objects can be read by later versions. Store gets no methods.
 package archive

@@ -16,4 +16,7 @@
 //
 // The package owns tidemark.erasures, erased_events, erased_subjects, erased_values and erasure_secret. It is
 // safe for concurrent use.
+//
+// Stability: as of version 1, no field or function changes its meaning, and structs may get fields.
+// Certificates can be verified by later versions.
 package erasure

@@ -9,4 +9,6 @@
 // The functions call a projection's code as workers do: in the order of the events, those of the types that it
 // wants, with decoded payloads. They run no SQL: what depends on Postgres belongs in a test with a database
 // (package projectiontest).
+//
+// Stability: as of version 1, functions are added and none changes its meaning.
 package given

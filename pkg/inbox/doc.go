@@ -12,4 +12,6 @@
 //
 // The package owns tidemark.inbox. Its functions are as safe for concurrent use as their
 // transactions. Consumers without Postgres can use redisinbox, which guarantees less.
+//
+// Stability: as of version 1, no function changes its meaning.
 package inbox

@@ -20,4 +20,6 @@
 //
 // The package owns tidemark.journal and tidemark.event_tags. All functions, a [Journal] and a
 // Catalogue are safe for concurrent use.
+//
+// Stability: as of version 1, no field or function changes its meaning, and structs may get fields.
 package journal

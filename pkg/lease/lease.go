@@ -4,6 +4,8 @@
 // Workers claim, renew and fence leases by themselves; a program that runs a projector needs no
 // call of this package. It reads tidemark.leases and tidemark.workers, and writes only the drained
 // flag of a worker. All functions are safe for concurrent use.
+//
+// Stability: as of version 1, no function changes its meaning, and structs may get fields.
 package lease
 
 import (

@@ -4,4 +4,6 @@
 //
 // A projector does it (Projector.AsOf, Diff, Why and Verify of package projector), and so do the command
 // tidemark, the pages and the API. Rows are JSON objects of columns, in the types of Postgres.
+//
+// Stability: as of version 1, no field changes its meaning, and structs may get fields.
 package lookback

@@ -3,6 +3,8 @@
 // tidemark.outbox has one row for each consumer group and campaign of an append, written in the
 // transaction that appends the events and deleted in the transaction that applies the last of them.
 // Appends and projectors need no call of this package. All functions are safe for concurrent use.
+//
+// Stability: as of version 1, no function changes its meaning, and structs may get fields.
 package outbox
 
 import (

@@ -33,5 +33,8 @@
 // network. Otherwise a replay gives another result. They run again when a transaction is rolled back, so they
 // must have no effects elsewhere. Several goroutines call them at once, with different campaigns.
 //
+// Stability: as of version 1, no field or function changes its meaning, and structs may get fields.
+// Interfaces get no methods.
+//
 // [Projector's Config]: https://pkg.go.dev/github.com/tidemark-go/tidemark/pkg/projector#Config
 package projection

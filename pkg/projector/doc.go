@@ -29,4 +29,6 @@
 //
 // The package owns tidemark.projections. A Projector is safe for concurrent use, but do not call
 // Run and Drain on one at the same time.
+//
+// Stability: as of version 1, no field or function changes its meaning, and Config may get fields.
 package projector

@@ -11,4 +11,7 @@
 // No transaction is open during a send. The package owns tidemark.relays and tidemark.ghosts, and
 // maintains tidemark.readers and tidemark.parked. Operators act on the latter two with the
 // command line, the API and the pages.
+//
+// Stability: as of version 1, no field or function changes its meaning, and structs may get fields. Sink
+// gets no methods; what a sink may do besides is in interfaces of its own.
 package publisher

@@ -3,6 +3,8 @@
 // One [Waiter] asks for all waits of a process, in one statement on one connection. Workers notify it
 // at the end of a group, and only while a program waits (docs/adr/0013). The package writes nothing but
 // the sequence tidemark.awaited, through tidemark.await.
+//
+// Stability: as of version 1, no function changes its meaning.
 package waiter
 
 import (

@@ -7,4 +7,6 @@
 // body. A valid signature does not mean that the event is new: remember the id, as pkg/inbox does.
 //
 // All functions are safe for concurrent use. The package has no tables.
+//
+// Stability: as of version 1, no function changes its meaning; signatures follow the standard.
 package webhook

@@ -11,6 +11,9 @@
 //
 // [Main] is a whole command. [New] and [Worker.Run] run the same worker inside another program.
 // Each sink is a package in pkg/sink, so a program links only the broker clients it uses.
+//
+// Stability: as of version 1, no field changes its meaning, and Options may get fields. Settings and their
+// defaults may change with a minor version, and the change log says so.
 package worker
 
 import (

@@ -145,3 +145,17 @@ func shown(spec *ast.TypeSpec, leads func(ast.Node) bool) (names []string) {
 	}
 	return names
 }
+
+// TestEachPackageSaysHowStableItIs looks for a word on it in the comment of each package.
+func TestEachPackageSaysHowStableItIs(t *testing.T) {
+	t.Parallel()
+	said := map[string]bool{}
+	public(t, func(within string, file *ast.File) {
+		said[within] = said[within] || file.Doc != nil && strings.Contains(file.Doc.Text(), "\nStability: ")
+	})
+	for within, does := range said {
+		if !does && within != "publisher/internal" {
+			t.Errorf("the comment of package %s has no paragraph that begins with Stability", within)
+		}
+	}
+}

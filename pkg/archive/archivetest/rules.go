@@ -9,6 +9,8 @@
 //     [archive.ErrObject]
 //   - a name that is a path or hidden is refused
 //   - with a context that has ended Put and Get return its error, and Put writes nothing
+//
+// Stability: as of version 1, no function changes. A later version may check more.
 package archivetest
 
 import (

@@ -6,4 +6,6 @@
 // between its effect and the mark, takes longer than its turn, or Redis loses data.
 // [Inbox.CheckAndMark] marks at once, for the whole TTL: a consumer that dies before its effect
 // loses the event.
+//
+// Stability: as of version 1, no function changes its meaning.
 package redisinbox

@@ -12,4 +12,6 @@
 // [LoadDir] and [Load] find mistakes when they read a file. The projector finds those that only
 // Postgres can see when it registers the projection. Each mistake is an [*Error] with file and
 // line. The package owns no tables.
+//
+// Stability: as of version 1, a file keeps its meaning.
 package sqlfile

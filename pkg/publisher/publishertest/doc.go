@@ -15,4 +15,6 @@
 //
 // Rules that need an ability of the other side run only if the [Target] has it. Test sinks against
 // the real other side. Let TestMain verify with goleak that a closed sink leaves no goroutine behind.
+//
+// Stability: as of version 1, no function changes. A later version may check more.
 package publishertest

@@ -1,6 +1,8 @@
 // Package log is a sink that writes events to the worker's log, for trying out: one record each,
 // optionally with the body. Do not rely on a log to keep events: its readers may lose some, and a
 // record counts as published once the log's handler has been called.
+//
+// Stability: as of version 1, no setting changes its meaning or its default.
 package log
 
 import (

@@ -6,4 +6,6 @@
 // the stream is refused before any later one of its campaign is sent. Any other error is an outage. A
 // cluster that loses a stream's leader in the middle of a batch may store a later event and not an
 // earlier one. Strict prevents that, at the price of a round trip for each event of a campaign.
+//
+// Stability: as of version 1, no setting changes its meaning or its default.
 package nats

@@ -7,4 +7,6 @@
 //
 // Events of a campaign get ascending numbers in "arrival". Across campaigns a number may become
 // visible after a higher one, so reading by "arrival > last" misses events.
+//
+// Stability: as of version 1, no setting changes its meaning or its default.
 package postgres

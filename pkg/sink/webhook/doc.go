@@ -12,4 +12,6 @@
 //
 // A URL may lead anywhere. Each address is checked when it is dialled, after name resolution, and
 // refused unless it is public or explicitly allowed. Reading a response is limited in size and time.
+//
+// Stability: as of version 1, no setting changes its meaning or its default.
 package webhook
