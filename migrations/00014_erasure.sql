@@ -1003,7 +1003,9 @@ BEGIN
     WHERE e.erasure = x.id AND k.error_message <> 'erased' AND e.position = (
         SELECT j.position FROM tidemark.journal j WHERE j.campaign_id = k.campaign_id AND j.seq = k.seq);
     ANALYZE tidemark.parked, tidemark.resolutions; -- again, as forget_statistics came before
-    -- The last error of a reader may tell of any event. Its locks are held for the time of a short write.
+    -- The last error of a reader may tell of any event. Its locks are held for the time of a short write: the
+    -- table is locked first, as ANALYZE does, because a vacuum may have to end for that.
+    LOCK TABLE tidemark.readers IN SHARE UPDATE EXCLUSIVE MODE;
     PERFORM FROM tidemark.readers r WHERE r.last_error <> 'erased' ORDER BY r.topic, r.publisher FOR UPDATE;
     UPDATE tidemark.readers r SET last_error = 'erased', reason = CASE WHEN r.reason = r.last_error THEN 'erased' ELSE r.reason END
     WHERE r.last_error <> 'erased';
