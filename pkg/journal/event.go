@@ -14,9 +14,9 @@ import (
 
 // WithCause returns a context that makes e the cause of events appended with it. Their metadata
 // gets causation_id, the [event.Event.Identity] of e, and correlation_id, e's own or else its identity.
-// Fields that an event already has are kept. Handlers of a projection ([projection.Handle] of package projection) get such a
-// context. A repeated append with the same event ids needs the same cause. [event.Event.CorrelationID]
-// and [event.Event.CausationID] read the fields; publishers send them.
+// Fields that an event already has are kept. Handlers of a projection get such a context. A repeated append
+// with the same event ids needs the same cause. [event.Event.CorrelationID] and [event.Event.CausationID] read
+// the fields; publishers send them.
 func WithCause(ctx context.Context, e event.Event) context.Context { return feed.WithCause(ctx, &e) }
 
 // maxNameBytes is the longest event type.

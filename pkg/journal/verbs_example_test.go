@@ -169,3 +169,21 @@ func ExampleAppendAll() {
 	// wallet-1 1
 	// wallet-2 1
 }
+
+// Without a transaction of your own: append, commit, and have the token to wait with.
+func ExampleCommit() {
+	err := pgtest.Example(func(ctx context.Context, pool *pgxpool.Pool) error {
+		places, err := journal.Commit(ctx, pool,
+			journal.Batch{CampaignID: "room-1", Events: []event.Event{{Type: "entered"}, {Type: "left"}}})
+		if err != nil {
+			return err
+		}
+		token, err := journal.ParseToken(places[1].Token())
+		fmt.Println(token.CampaignID, token.Seq)
+		return err
+	})
+	if err != nil {
+		fmt.Println(err)
+	}
+	// Output: room-1 2
+}
