@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -20,7 +21,7 @@ func inTransaction(body func(ctx context.Context, tx pgx.Tx) error) {
 		return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error { return body(ctx, tx) })
 	})
 	if err != nil {
-		fmt.Println(err)
+		_, _ = fmt.Fprintln(os.Stdout, err)
 	}
 }
 

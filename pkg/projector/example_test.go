@@ -3,6 +3,7 @@ package projector_test
 import (
 	"context"
 	"fmt"
+	"os"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -68,7 +69,7 @@ func example(show func(ctx context.Context, pool *pgxpool.Pool, p *projector.Pro
 		return show(ctx, pool, p)
 	})
 	if err != nil {
-		fmt.Println(err)
+		_, _ = fmt.Fprintln(os.Stdout, err)
 	}
 }
 
