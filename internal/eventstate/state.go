@@ -26,6 +26,10 @@ type Opened struct {
 // Of returns the state of an *event.Event, whose package sets the function.
 var Of func(e any) *State //nolint:gochecknoglobals // the way to an unexported field of another package
 
+// Quick decodes JSON as encoding/json does, but faster; false: use encoding/json. nil: programs without an engine do
+// not link what it takes. internal/fastjson sets it.
+var Quick func(data []byte, into any) bool //nolint:gochecknoglobals // see above
+
 // Decoded holds a pointer to a decoded payload. A nil *Decoded holds nothing. It is safe for concurrent use.
 type Decoded struct {
 	mu    sync.Mutex

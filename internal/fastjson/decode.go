@@ -1,5 +1,6 @@
 // Package fastjson decodes JSON exactly as encoding/json does, but faster: decoding with
-// encoding/json takes most of the time a worker spends on an event. A fuzz test compares the two.
+// encoding/json takes most of the time a worker spends on an event. A fuzz test compares the two. A program
+// that links this package decodes the payloads of events with it too.
 package fastjson
 
 import (
@@ -8,7 +9,11 @@ import (
 	quick "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	v1 "github.com/go-json-experiment/json/v1"
+
+	"github.com/tidemark-go/tidemark/internal/eventstate"
 )
+
+func init() { eventstate.Quick = decode } //nolint:gochecknoinits // pkg/event does not import this package
 
 // options are those of encoding/json, plus json.Number, which the package lacks.
 var options = quick.JoinOptions( //nolint:gochecknoglobals // a constant
@@ -26,9 +31,12 @@ var options = quick.JoinOptions( //nolint:gochecknoglobals // a constant
 // is what json.Unmarshal leaves. It is safe for concurrent use.
 func New[T any](data []byte) (*T, error) {
 	v := new(T)
-	if quick.Unmarshal(data, v, options) == nil {
+	if decode(data, v) {
 		return v, nil
 	}
 	v = new(T)
 	return v, json.Unmarshal(data, v)
 }
+
+// decode reports whether it could.
+func decode(data []byte, into any) bool { return quick.Unmarshal(data, into, options) == nil }

@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/tidemark-go/tidemark/internal/fastjson"
+	"github.com/tidemark-go/tidemark/internal/eventstate"
 )
 
 // Decode decodes an event's payload. Copies of an event read from the journal share the result for
@@ -19,9 +19,9 @@ func Decode[T any](e Event) (T, error) {
 		return *v, nil
 	}
 	v := new(T)
-	if len(e.Payload) > 0 {
-		var err error
-		if v, err = fastjson.New[T](e.Payload); err != nil {
+	if len(e.Payload) > 0 && (eventstate.Quick == nil || !eventstate.Quick(e.Payload, v)) {
+		v = new(T)
+		if err := json.Unmarshal(e.Payload, v); err != nil {
 			return *v, &DecodeError{Type: e.Type, Err: err}
 		}
 	}
