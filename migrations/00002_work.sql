@@ -769,7 +769,7 @@ CREATE FUNCTION tidemark.made_id(p_ms bigint, p_ord bigint, p_tail text) RETURNS
 
 -- appended_before returns true if all events of an append are in the journal of the campaign, by their ids, and
 -- false if none is. It raises TM002 for another content, or for an id that is given twice, and TM003 for some
--- of them. An erased event has only its type left.
+-- of them. An erased event has only its type left. A repeat has a trace of its own, which may differ.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.appended_before(p_campaign_id text, p_events jsonb) RETURNS boolean
     LANGUAGE plpgsql
@@ -784,8 +784,10 @@ BEGIN
         OR (j.metadata ? '$erased') IS NOT TRUE AND (j.payload IS DISTINCT FROM coalesce(e.payload, '{}')
         OR j.event_version IS DISTINCT FROM coalesce(e.version, 1) OR j.intent::text IS DISTINCT
             FROM coalesce(e.intent, 'projection_and_replay')
-        OR j.metadata IS DISTINCT FROM e.metadata OR j.tags IS DISTINCT FROM nullif(e.tags, '{}')
-            OR j.actor IS DISTINCT FROM nullif(e.actor, '')
+        OR j.metadata IS DISTINCT FROM e.metadata
+            AND nullif(j.metadata - '{traceparent,tracestate}'::text[], '{}')
+            IS DISTINCT FROM nullif(e.metadata - '{traceparent,tracestate}'::text[], '{}')
+        OR j.tags IS DISTINCT FROM nullif(e.tags, '{}') OR j.actor IS DISTINCT FROM nullif(e.actor, '')
         OR j.aggregate_type IS DISTINCT FROM nullif(e.aggregate_type, '')
         OR j.aggregate_id IS DISTINCT FROM nullif(e.aggregate_id, '')
         OR j.occurred_at IS DISTINCT FROM coalesce(e.occurred_at, j.occurred_at)))

@@ -56,7 +56,7 @@ COMMENT ON SEQUENCE tidemark.next_look IS
     'Time, in milliseconds since 1970, at which a sleeping worker looks for due appends (docs/adr/0002).';
 
 -- check_repeat raises TM002 or TM003 unless p_events are the events of a scheduled append. An event without
--- an id repeats the one at its place.
+-- an id repeats the one at its place. A repeat has a trace of its own, which may differ.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.check_repeat(p_campaign_id text, p_events jsonb, p_scheduled jsonb) RETURNS void
     LANGUAGE plpgsql STABLE
@@ -71,7 +71,10 @@ BEGIN
         OR coalesce(s.payload, '{}') IS DISTINCT FROM coalesce(e.payload, '{}')
         OR coalesce(s.version, 1) IS DISTINCT FROM coalesce(e.version, 1)
         OR coalesce(s.intent, 'projection_and_replay') IS DISTINCT FROM coalesce(e.intent, 'projection_and_replay')
-        OR s.metadata IS DISTINCT FROM e.metadata OR nullif(s.tags, '{}') IS DISTINCT FROM nullif(e.tags, '{}')
+        OR s.metadata IS DISTINCT FROM e.metadata
+            AND nullif(s.metadata - '{traceparent,tracestate}'::text[], '{}')
+            IS DISTINCT FROM nullif(e.metadata - '{traceparent,tracestate}'::text[], '{}')
+        OR nullif(s.tags, '{}') IS DISTINCT FROM nullif(e.tags, '{}')
         OR nullif(s.actor, '') IS DISTINCT FROM nullif(e.actor, '')
         OR nullif(s.aggregate_type, '') IS DISTINCT FROM nullif(e.aggregate_type, '')
         OR nullif(s.aggregate_id, '') IS DISTINCT FROM nullif(e.aggregate_id, '')

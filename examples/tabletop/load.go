@@ -52,7 +52,7 @@ func NewLoad(config LoadConfig) (*Load, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Load{config: config, journal: journal.New(catalogue)}, nil
+	return &Load{config: config, journal: journal.New(journal.Config{Catalogue: catalogue})}, nil
 }
 
 // Appended returns how many events have been committed so far. It is safe to call while Run runs.

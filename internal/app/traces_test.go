@@ -16,6 +16,7 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
+	"github.com/tidemark-go/tidemark/pkg/telemetry"
 	"github.com/tidemark-go/tidemark/test/support/memory"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -46,8 +47,8 @@ func TestAWorkerSendsItsTracesWhereTheUsualVariablesSay(t *testing.T) {
 	worker(t, pool, Options{Name: "worker", Projections: []projection.Projection{notes()}, Sinks: []publisher.Kind{kind}},
 		"--otel-traces")
 	err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-		_, err := journal.Append(t.Context(), tx, "c", journal.Any,
-			journal.WithTrace(trace.ContextWithSpanContext(t.Context(), from), event.Event{Type: "noted"})...)
+		_, err := journal.New(journal.Config{Trace: telemetry.Trace}).Append(
+			trace.ContextWithSpanContext(t.Context(), from), tx, "c", journal.Any, event.Event{Type: "noted"})
 		return err
 	})
 	if err != nil {

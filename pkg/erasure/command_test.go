@@ -25,7 +25,7 @@ func TestACommandIsKnownAfterAnErasure(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := shopOf(t, payments)
-			c := journal.Command{CampaignID: "shop", ID: uuid.New(), Content: []byte("Planted Ann"), Journal: journal.New(s.catalogue)}
+			c := journal.Command{CampaignID: "shop", ID: uuid.New(), Content: []byte("Planted Ann"), Journal: journal.New(journal.Config{Catalogue: s.catalogue})}
 			pay := func(context.Context, pgx.Tx) (journal.Decision, error) {
 				return journal.Decision{Events: []event.Event{
 					{Type: "paid", Payload: json.RawMessage(`{"amount": 1, "customer": {"id": "c-17", "name": "Planted Ann"}}`)},

@@ -156,7 +156,7 @@ func (s *shop) order(campaign, customer string, amount int) {
 		Metadata: fmt.Appendf(nil, `{"by": %q}`, text),
 	}
 	if err := pgx.BeginFunc(s.t.Context(), s.Pool, func(tx pgx.Tx) error {
-		_, err := journal.New(s.catalogue).Append(s.t.Context(), tx, campaign, journal.Any, e)
+		_, err := journal.New(journal.Config{Catalogue: s.catalogue}).Append(s.t.Context(), tx, campaign, journal.Any, e)
 		return err
 	}); err != nil {
 		s.t.Fatal(err)

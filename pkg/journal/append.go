@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"database/sql"
@@ -15,13 +16,24 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
-// Journal appends events under a catalogue. It is immutable and safe for concurrent use. The
-// package's functions do the same without a catalogue.
-type Journal struct{ catalogue *Catalogue }
+// Journal appends events under a [Config]. It is immutable and safe for concurrent use. The package's
+// functions do the same under the zero Config.
+type Journal struct{ cfg Config }
 
-// New returns a journal for the catalogue's event types. With a nil catalogue it accepts any type,
-// at version 1 and intent ProjectionAndReplay.
-func New(catalogue *Catalogue) *Journal { return &Journal{catalogue} }
+// Config is what a [Journal] does to events that it appends.
+type Config struct {
+	// Catalogue fills in versions and intents, refuses events and seals personal fields. nil: it accepts any
+	// type, at version 1 and intent ProjectionAndReplay.
+	Catalogue *Catalogue
+
+	// Trace returns the trace context of ctx (https://www.w3.org/TR/trace-context/), such as telemetry.Trace.
+	// Events that have none get it in their metadata, as traceparent and tracestate, so that workers link to
+	// the trace that appended them. It is no part of what a repeat must have the same. nil: none.
+	Trace func(ctx context.Context) (traceparent, tracestate string)
+}
+
+// New returns a journal.
+func New(cfg Config) *Journal { return &Journal{cfg} }
 
 // Append adds events to a campaign in the caller's transaction. They and their work items commit
 // with it, or not at all. Other transactions that append to the campaign wait until it ends.
@@ -123,19 +135,19 @@ func readPlaces(rows placeRows, n int) ([]Appended, error) {
 func Append(
 	ctx context.Context, tx pgx.Tx, campaignID string, expect Expect, events ...event.Event,
 ) ([]Appended, error) {
-	return New(nil).Append(ctx, tx, campaignID, expect, events...)
+	return New(Config{}).Append(ctx, tx, campaignID, expect, events...)
 }
 
 // AppendSQL is [Journal.AppendSQL] without a catalogue.
 func AppendSQL(
 	ctx context.Context, tx *sql.Tx, campaignID string, expect Expect, events ...event.Event,
 ) ([]Appended, error) {
-	return New(nil).AppendSQL(ctx, tx, campaignID, expect, events...)
+	return New(Config{}).AppendSQL(ctx, tx, campaignID, expect, events...)
 }
 
 // AppendAll is [Journal.AppendAll] without a catalogue.
 func AppendAll(ctx context.Context, tx pgx.Tx, batches ...Batch) ([]Appended, error) {
-	return New(nil).AppendAll(ctx, tx, batches...)
+	return New(Config{}).AppendAll(ctx, tx, batches...)
 }
 
 // Encode validates events and encodes them as the JSON document that tidemark.append and
@@ -204,15 +216,19 @@ func (j *Journal) encodeEvents(
 	ctx context.Context, buf []byte, campaignID string, events []event.Event, keys map[string]*dataKey,
 ) ([]byte, error) {
 	buf = append(buf, '[')
+	trace := j.trace(ctx)
 	for i := range events {
 		e := events[i] // a copy, which the context and the catalogue fill in
 		if fields := feed.CauseFields(ctx, &e); len(fields) > 0 {
 			e.Metadata = withFields(e.Metadata, fields)
 		}
-		if err := j.catalogue.admit(campaignID, i, &e); err != nil {
+		if len(trace) > 0 && !bytes.Contains(e.Metadata, []byte(`"traceparent"`)) {
+			e.Metadata = withFields(e.Metadata, trace)
+		}
+		if err := j.cfg.Catalogue.admit(campaignID, i, &e); err != nil {
 			return nil, err
 		}
-		if err := j.catalogue.seal(campaignID, &e, keys); err != nil {
+		if err := j.cfg.Catalogue.seal(campaignID, &e, keys); err != nil {
 			return nil, refused(err, campaignID, i)
 		}
 		if i > 0 {
@@ -221,6 +237,21 @@ func (j *Journal) encodeEvents(
 		buf = appendEvent(buf, &e)
 	}
 	return append(buf, ']'), nil
+}
+
+// trace returns the metadata fields of a trace context; none: there is no trace.
+func (j *Journal) trace(ctx context.Context) map[string]string {
+	if j.cfg.Trace == nil {
+		return nil
+	}
+	parent, state := j.cfg.Trace(ctx)
+	switch {
+	case parent == "":
+		return nil
+	case state == "":
+		return map[string]string{"traceparent": parent}
+	}
+	return map[string]string{"traceparent": parent, "tracestate": state}
 }
 
 func appendEvent(buf []byte, e *event.Event) []byte {

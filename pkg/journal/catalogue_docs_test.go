@@ -32,7 +32,7 @@ func loadFolder(folder string) (*journal.Journal, error) {
 	if err != nil {
 		return nil, err
 	}
-	return journal.New(catalogue.RefuseUnknown()), nil
+	return journal.New(journal.Config{Catalogue: catalogue.RefuseUnknown()}), nil
 }
 
 func TestCataloguePage(t *testing.T) {

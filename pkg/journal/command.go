@@ -128,7 +128,7 @@ func (c Command) attempt(ctx context.Context, tx pgx.Tx, decide func() (Decision
 		}
 		return Outcome{}, err
 	}
-	j := cmp.Or(c.Journal, New(nil))
+	j := cmp.Or(c.Journal, New(Config{}))
 	var places []Appended
 	if d.Condition == nil {
 		places, err = j.AppendAll(ctx, tx, batched(d.Events, d.Expect)...)

@@ -105,12 +105,12 @@ func (j *Journal) AppendIfSQL(
 
 // AppendIf is [Journal.AppendIf] without a catalogue.
 func AppendIf(ctx context.Context, tx pgx.Tx, events []event.Event, condition Condition) ([]Appended, error) {
-	return New(nil).AppendIf(ctx, tx, events, condition)
+	return New(Config{}).AppendIf(ctx, tx, events, condition)
 }
 
 // AppendIfSQL is [Journal.AppendIfSQL] without a catalogue.
 func AppendIfSQL(ctx context.Context, tx *sql.Tx, events []event.Event, condition Condition) ([]Appended, error) {
-	return New(nil).AppendIfSQL(ctx, tx, events, condition)
+	return New(Config{}).AppendIfSQL(ctx, tx, events, condition)
 }
 
 // encodeIf validates the arguments and encodes the two documents.

@@ -57,7 +57,7 @@ func TestAConnectionOfAnotherEncodingIsRefused(t *testing.T) {
 			return err
 		},
 		"EncodeIn": func(ctx context.Context, tx pgx.Tx) error {
-			_, err := journal.New(nil).EncodeIn(ctx, tx, campaign, []event.Event{e})
+			_, err := journal.New(journal.Config{}).EncodeIn(ctx, tx, campaign, []event.Event{e})
 			return err
 		},
 	}

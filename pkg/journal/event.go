@@ -75,3 +75,19 @@ func checkObject(document json.RawMessage) string {
 	}
 	return ""
 }
+
+// withFields adds text fields to a JSON object. Anything else is unchanged, for [Append] to refuse.
+func withFields(metadata json.RawMessage, fields map[string]string) json.RawMessage {
+	object := map[string]json.RawMessage{}
+	if len(metadata) > 0 && (json.Unmarshal(metadata, &object) != nil || object == nil) {
+		return metadata
+	}
+	for name, value := range fields {
+		object[name], _ = json.Marshal(value) // a string never fails
+	}
+	all, err := json.Marshal(object)
+	if err != nil {
+		return metadata
+	}
+	return all
+}

@@ -44,7 +44,7 @@ func ExampleWrapper() {
 		fmt.Println(err)
 		return
 	}
-	_ = journal.New(catalogue.Sealed(sealer)) // its appends seal
+	_ = journal.New(journal.Config{Catalogue: catalogue.Sealed(sealer)}) // its appends seal
 	fmt.Println("calls at start-up:", client.calls)
 	// Output:
 	// calls at start-up: 0

@@ -25,7 +25,7 @@ func (v *vault) wrappedBy(wrappers ...journal.Wrapper) *vault {
 	if other.sealer, err = journal.NewSealer(wrappers...); err != nil {
 		v.t.Fatal(err)
 	}
-	other.journal = journal.New(sealedCatalogue(v.t, other.sealer))
+	other.journal = journal.New(journal.Config{Catalogue: sealedCatalogue(v.t, other.sealer)})
 	return &other
 }
 

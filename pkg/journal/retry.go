@@ -65,7 +65,7 @@ func (r Retry) AppendIf(
 	ctx context.Context, db *pgxpool.Pool, j *Journal,
 	decide func(ctx context.Context, db event.Querier) ([]event.Event, Condition, error),
 ) ([]Appended, error) {
-	d := decision{journal: cmp.Or(j, New(nil)), decide: decide}
+	d := decision{journal: cmp.Or(j, New(Config{})), decide: decide}
 	err := r.Do(ctx, func(ctx context.Context) error {
 		d.undecided = false
 		err := pgx.BeginTxFunc(ctx, db, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {

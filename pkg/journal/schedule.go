@@ -53,7 +53,7 @@ func (j *Journal) AppendAt(
 func AppendAt(
 	ctx context.Context, tx pgx.Tx, campaignID string, due time.Time, events ...event.Event,
 ) (Scheduled, error) {
-	return New(nil).AppendAt(ctx, tx, campaignID, due, events...)
+	return New(Config{}).AppendAt(ctx, tx, campaignID, due, events...)
 }
 
 // Cancel deletes an append that [AppendAt] has scheduled. It returns false if the append has been

@@ -127,7 +127,7 @@ func TestAppendAt(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		j := journal.New(catalogue)
+		j := journal.New(journal.Config{Catalogue: catalogue})
 		if err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
 			_, err := j.AppendAt(t.Context(), tx, "a", time.Time{}, event.Event{Type: "noted"})
 			return err

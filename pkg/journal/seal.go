@@ -102,13 +102,13 @@ func (k *dataKey) open(buf, encoded, at []byte) ([]byte, error) {
 
 // keysOf returns the keys that the events' personal fields are sealed with, by subject.
 func (j *Journal) keysOf(ctx context.Context, tx any, batches ...Batch) (map[string]*dataKey, error) {
-	if j.catalogue == nil || j.catalogue.sealer == nil {
+	if j.cfg.Catalogue == nil || j.cfg.Catalogue.sealer == nil {
 		return nil, nil
 	}
 	var subjects []string
 	for _, b := range batches {
 		for i := range b.Events {
-			t := j.catalogue.find(b.Events[i].Type)
+			t := j.cfg.Catalogue.find(b.Events[i].Type)
 			if t == nil || len(t.sealed) == 0 {
 				continue
 			}
@@ -121,7 +121,7 @@ func (j *Journal) keysOf(ctx context.Context, tx any, batches ...Batch) (map[str
 		return nil, nil
 	}
 	slices.Sort(subjects)
-	return j.catalogue.sealer.keysFor(ctx, tx, slices.Compact(subjects))
+	return j.cfg.Catalogue.sealer.keysFor(ctx, tx, slices.Compact(subjects))
 }
 
 // seal seals the personal fields of an event that was admitted.

@@ -60,7 +60,7 @@ func (v *vault) with(keys ...string) *vault {
 	v.t.Helper()
 	other := *v
 	other.sealer = sealerWith(v.t, keys...)
-	other.journal = journal.New(sealedCatalogue(v.t, other.sealer))
+	other.journal = journal.New(journal.Config{Catalogue: sealedCatalogue(v.t, other.sealer)})
 	return &other
 }
 

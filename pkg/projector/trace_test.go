@@ -17,8 +17,12 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/pkg/telemetry"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
+
+// traced appends events with their trace.
+var traced = journal.New(journal.Config{Trace: telemetry.Trace})
 
 func TestAGroupIsASpanThatLinksToTheTracesThatAppendedItsEvents(t *testing.T) {
 	t.Parallel()
@@ -60,7 +64,13 @@ func TestAGroupIsASpanThatLinksToTheTracesThatAppendedItsEvents(t *testing.T) {
 				t.Fatal(err)
 			}
 			ctx, appending := provider.Tracer("application").Start(t.Context(), "append")
-			appendEvents(t, pool, "c", journal.WithTrace(ctx, c.event, c.event)...)
+			err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+				_, err := traced.Append(ctx, tx, "c", journal.Any, c.event, c.event)
+				return err
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
 			appending.End()
 			drain(t, p)
 			linked := false
@@ -113,7 +123,7 @@ func TestAnInlineApplyIsASpanWithinTheOneThatAppends(t *testing.T) {
 			p := inlineProjector(t, pool, c.cfg)
 			ctx, appending := provider.Tracer("application").Start(t.Context(), "append")
 			err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-				appended, err := journal.Append(ctx, tx, "c", journal.Any, journal.WithTrace(ctx, moveEvents(c.by, c.by)...)...)
+				appended, err := traced.Append(ctx, tx, "c", journal.Any, moveEvents(c.by, c.by)...)
 				if err != nil {
 					return err
 				}

@@ -17,6 +17,7 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
+	"github.com/tidemark-go/tidemark/pkg/telemetry"
 	"github.com/tidemark-go/tidemark/test/support/memory"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -37,8 +38,8 @@ func TestABatchIsASpanThatLinksToTheTracesThatAppendedItsEvents(t *testing.T) {
 	}}
 	ctx, appending := provider.Tracer("application").Start(t.Context(), "append")
 	err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-		_, err := journal.Append(ctx, tx, "c", journal.Any,
-			journal.WithTrace(ctx, event.Event{Type: "noted"}, event.Event{Type: "noted"})...)
+		_, err := journal.New(journal.Config{Trace: telemetry.Trace}).Append(ctx, tx, "c", journal.Any,
+			event.Event{Type: "noted"}, event.Event{Type: "noted"})
 		return err
 	})
 	if err != nil {

@@ -1,4 +1,4 @@
-package journal_test
+package telemetry_test
 
 import (
 	"testing"
@@ -10,17 +10,18 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/telemetry"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
 func TestATracerMeasuresAppendsAndNothingElse(t *testing.T) {
 	t.Parallel()
 	registry := prometheus.NewRegistry()
-	tracer, err := journal.NewTracer(registry)
+	tracer, err := telemetry.NewTracer(registry)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := journal.NewTracer(registry); err == nil {
+	if _, err := telemetry.NewTracer(registry); err == nil {
 		t.Error("a second tracer for one registry is accepted")
 	}
 	cfg, err := pgxpool.ParseConfig(pgtest.UTF8(pgtest.URL(t)))

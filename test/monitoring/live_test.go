@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 
 	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/telemetry"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
@@ -138,7 +139,7 @@ func TestWorkersExportWhatIsAskedFor(t *testing.T) {
 func traced(t *testing.T) (*pgxpool.Pool, *prometheus.Registry) {
 	t.Helper()
 	registry := prometheus.NewRegistry()
-	tracer, err := journal.NewTracer(registry)
+	tracer, err := telemetry.NewTracer(registry)
 	if err != nil {
 		t.Fatal(err)
 	}

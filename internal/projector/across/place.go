@@ -76,7 +76,7 @@ func (p *place) load(ctx context.Context) error {
 	}
 	after, err := p.db.Reacts(ctx, p.key)
 	if after != nil {
-		p.reacting = &groupstate.Reacting{After: *after, Encode: journal.New(p.Cfg.Catalogue).EncodeIn}
+		p.reacting = &groupstate.Reacting{After: *after, Encode: journal.New(journal.Config{Catalogue: p.Cfg.Catalogue}).EncodeIn}
 	}
 	return err
 }

@@ -1,19 +1,13 @@
-package journal
+package telemetry
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/prometheus/client_golang/prometheus"
-	"go.opentelemetry.io/otel/propagation"
-
-	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
 type tracer struct{ duration *prometheus.HistogramVec }
@@ -55,39 +49,4 @@ func (t *tracer) TraceQueryEnd(ctx context.Context, _ *pgx.Conn, data pgx.TraceQ
 		outcome = "error"
 	}
 	t.duration.WithLabelValues(outcome).Observe(time.Since(start).Seconds())
-}
-
-// WithTrace returns copies of the events with the trace context of ctx's span in their metadata,
-// under traceparent and tracestate (https://www.w3.org/TR/trace-context/), so that workers link to
-// the appending trace. Events that already have a context keep it. Without a span it returns the
-// events unchanged.
-func WithTrace(ctx context.Context, events ...event.Event) []event.Event {
-	carrier := propagation.MapCarrier{}
-	propagation.TraceContext{}.Inject(ctx, carrier)
-	if len(carrier) == 0 {
-		return events
-	}
-	traced := slices.Clone(events)
-	for i := range traced {
-		if e := &traced[i]; !bytes.Contains(e.Metadata, []byte(`"traceparent"`)) {
-			e.Metadata = withFields(e.Metadata, carrier)
-		}
-	}
-	return traced
-}
-
-// withFields adds text fields to a JSON object. Anything else is unchanged, for [Append] to refuse.
-func withFields(metadata json.RawMessage, fields map[string]string) json.RawMessage {
-	object := map[string]json.RawMessage{}
-	if len(metadata) > 0 && (json.Unmarshal(metadata, &object) != nil || object == nil) {
-		return metadata
-	}
-	for name, value := range fields {
-		object[name], _ = json.Marshal(value) // a string never fails
-	}
-	all, err := json.Marshal(object)
-	if err != nil {
-		return metadata
-	}
-	return all
 }
