@@ -19,7 +19,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/pkg/archive"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/catalogue"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
@@ -97,8 +97,8 @@ type Config struct {
 	// Publishers and Topics let previews of replays count the events of the topic; nil: no count.
 	Publishers []publisher.Publisher
 	Topics     []publisher.Topic
-	Catalogue  *journal.Catalogue // upcasts these events; nil: as written
-	Archive    archive.Store      // of campaigns; nil: none
+	Catalogue  *catalogue.Catalogue // upcasts these events; nil: as written
+	Archive    archive.Store        // of campaigns; nil: none
 
 	// Projector has the code of Projections; nil: no time travel.
 	Projector   *projector.Projector
@@ -127,7 +127,7 @@ func On(pool *pgxpool.Pool) *Acts {
 }
 
 // Reading returns acts that know an event catalogue.
-func (a *Acts) Reading(c *journal.Catalogue) *Acts {
+func (a *Acts) Reading(c *catalogue.Catalogue) *Acts {
 	with := &Acts{cfg: a.cfg, travels: a.travels}
 	with.cfg.Catalogue = c
 	return with
@@ -141,7 +141,7 @@ func (a *Acts) Storing(store archive.Store) *Acts {
 }
 
 // Catalogue returns the event catalogue; nil: none.
-func (a *Acts) Catalogue() *journal.Catalogue { return a.cfg.Catalogue }
+func (a *Acts) Catalogue() *catalogue.Catalogue { return a.cfg.Catalogue }
 
 // Archive returns the archive of campaigns; nil: none.
 func (a *Acts) Archive() archive.Store { return a.cfg.Archive }

@@ -15,7 +15,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/pkg/archive"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/catalogue"
 )
 
 // Recorder begins the transactions of an act. The first one that commits also writes the log record and
@@ -23,8 +23,8 @@ import (
 // pool can use it.
 type Recorder struct {
 	Request
-	Catalogue *journal.Catalogue // nil: none
-	Archive   archive.Store      // nil: none
+	Catalogue *catalogue.Catalogue // nil: none
+	Archive   archive.Store        // nil: none
 
 	pool    *pgxpool.Pool
 	timeout time.Duration // per statement; below 0: the pool's limit

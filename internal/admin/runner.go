@@ -18,7 +18,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/redact"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/internal/store/rows"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/catalogue"
 	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
@@ -37,7 +37,7 @@ type RunnerConfig struct {
 
 	Publishers []publisher.Publisher
 	Topics     []publisher.Topic
-	Catalogue  *journal.Catalogue
+	Catalogue  *catalogue.Catalogue
 
 	LogRetention time.Duration // of tidemark.operator_log; 0: forever
 }

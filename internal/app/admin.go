@@ -19,7 +19,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/slice"
 	"github.com/tidemark-go/tidemark/internal/surface/pages"
 	"github.com/tidemark-go/tidemark/internal/surface/web"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/catalogue"
 	"github.com/tidemark-go/tidemark/pkg/projection"
 )
 
@@ -27,7 +27,7 @@ import (
 // "off" if the settings name no address.
 func startAdmin(
 	ctx context.Context, g *errgroup.Group, settings config.Worker, opts Options, listener net.Listener, acts admin.Config,
-	projections []projection.Projection, catalogue *journal.Catalogue, routes *publishing.Routes, logger *slog.Logger,
+	projections []projection.Projection, types *catalogue.Catalogue, routes *publishing.Routes, logger *slog.Logger,
 ) (pagesURL string, err error) {
 	s := settings.Admin
 	if s.Addr == "off" {
@@ -35,7 +35,7 @@ func startAdmin(
 	}
 	cfg := web.Config{
 		Addr: s.Addr, Listener: listener, Auth: s.Auth, Payloads: s.Payloads, Logger: logger,
-		Projections: projections, Catalogue: catalogue,
+		Projections: projections, Catalogue: types,
 	}
 	if cfg.TLS, err = certificate(s); err != nil {
 		return "", err

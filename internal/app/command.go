@@ -20,7 +20,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
 	"github.com/tidemark-go/tidemark/internal/verification"
 	"github.com/tidemark-go/tidemark/pkg/archive"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/catalogue"
 	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
@@ -30,7 +30,7 @@ type Options struct {
 	Name        string
 	Short       string
 	Projections []projection.Projection
-	Catalogue   *journal.Catalogue
+	Catalogue   *catalogue.Catalogue
 	Sinks       []publisher.Kind
 	Archives    archive.Kinds
 	Settings    map[string]string

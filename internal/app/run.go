@@ -33,8 +33,8 @@ import (
 	"github.com/tidemark-go/tidemark/internal/verification"
 	"github.com/tidemark-go/tidemark/migrations"
 	"github.com/tidemark-go/tidemark/pkg/archive"
+	"github.com/tidemark-go/tidemark/pkg/catalogue"
 	"github.com/tidemark-go/tidemark/pkg/event"
-	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
@@ -53,7 +53,7 @@ func Run(ctx context.Context, settings config.Worker, opts Options, logger *slog
 // run runs a worker at the open ports until ctx ends.
 func run(ctx context.Context, settings config.Worker, opts Options, open ports, logger *slog.Logger) error {
 	mode, modeErr := settings.Outbox.Mode()
-	projections, catalogue, err := load(settings, opts, mode.Mode)
+	projections, types, err := load(settings, opts, mode.Mode)
 	routes, routesErr := publishing.Configured(settings.Publishing, opts.Sinks, logger)
 	policies, keep, policiesErr := retain(settings)
 	store, storeErr := settings.Archive.Open()
@@ -75,7 +75,7 @@ func run(ctx context.Context, settings config.Worker, opts Options, open ports, 
 		faults = append(faults, copies.Check(ctx, pool), feed.CheckRowSecurity(ctx, pool))
 	}
 	if versionErr != nil || errors.Join(faults...) != nil {
-		return errors.Join(append(faults, versionErr, checkStart(ctx, pool, settings, projections, catalogue,
+		return errors.Join(append(faults, versionErr, checkStart(ctx, pool, settings, projections, types,
 			versionErr == nil))...)
 	}
 	routes = cmp.Or(routes, &publishing.Routes{}) // nothing is published
@@ -99,7 +99,7 @@ func run(ctx context.Context, settings config.Worker, opts Options, open ports, 
 	if len(projections) > 0 || mode.Mode == projection.ModeEnqueueOnly {
 		cfg := projectorConfig(settings)
 		cfg.Pool, cfg.Projections, cfg.Catalogue, cfg.Logger, cfg.Registerer, cfg.Mode, cfg.TracerProvider = pool,
-			projections, catalogue, logger, registry, mode.Mode, traces
+			projections, types, logger, registry, mode.Mode, traces
 		cfg.Archive = through
 		p, err = projector.New(cfg)
 		if err != nil {
@@ -109,14 +109,14 @@ func run(ctx context.Context, settings config.Worker, opts Options, open ports, 
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	names := slice.Of(projections, func(p projection.Projection) string { return p.Spec().Name })
-	acts := admin.Config{Projector: p, Projections: names, Catalogue: catalogue, Archive: store}
-	pagesURL, err := startAdmin(ctx, g, settings, opts, open.admin, acts, projections, catalogue, routes, logger)
+	acts := admin.Config{Projector: p, Projections: names, Catalogue: types, Archive: store}
+	pagesURL, err := startAdmin(ctx, g, settings, opts, open.admin, acts, projections, types, routes, logger)
 	if err != nil {
 		return err
 	}
 	if err := startOperations(ctx, g, admin.RunnerConfig{
 		Pool: pool, Logger: logger, Projector: p, Projections: names,
-		Catalogue: catalogue,
+		Catalogue: types,
 	}, settings, routes); err != nil {
 		return err
 	}
@@ -132,7 +132,7 @@ func run(ctx context.Context, settings config.Worker, opts Options, open ports, 
 		"projections", slice.Of(projections, versioned), "publishers", published, "pages", pagesURL,
 		"health", addressOf(open.http), "pid", os.Getpid())
 	if len(published) > 0 {
-		relay, err := startRelay(ctx, g, pool, settings, routes, catalogue, through, registry, traces, logger)
+		relay, err := startRelay(ctx, g, pool, settings, routes, types, through, registry, traces, logger)
 		if err != nil {
 			return err
 		}
@@ -201,14 +201,14 @@ func projectorConfig(s config.Worker) projector.Config {
 // that all faults are reported together. Without the schema it checks nothing.
 func checkStart(
 	ctx context.Context, pool *pgxpool.Pool, settings config.Worker, projections []projection.Projection,
-	catalogue *journal.Catalogue, schema bool,
+	types *catalogue.Catalogue, schema bool,
 ) error {
 	if !schema || len(projections) == 0 {
 		return nil
 	}
 	p, err := projector.New(projector.Config{
 		Pool: pool, Projections: projections, ConsumerGroup: settings.Projector.ConsumerGroup,
-		Schema: settings.Projector.Schema, Catalogue: catalogue,
+		Schema: settings.Projector.Schema, Catalogue: types,
 	})
 	if err != nil {
 		return err
@@ -219,17 +219,17 @@ func checkStart(
 // load returns the program's projections and those of the folder, and the catalogue.
 func load(
 	settings config.Worker, opts Options, mode projection.Mode,
-) ([]projection.Projection, *journal.Catalogue, error) {
+) ([]projection.Projection, *catalogue.Catalogue, error) {
 	code := verification.Compiled{Projections: opts.Projections, Catalogue: opts.Catalogue}
-	projections, catalogue, err := code.Load(settings.ProjectionsDir, settings.Catalogue)
+	projections, types, err := code.Load(settings.ProjectionsDir, settings.Catalogue)
 	if err == nil {
-		catalogue, err = settings.WrappingKeys.Seal(catalogue)
+		types, err = settings.WrappingKeys.Seal(types)
 	}
 	if err == nil && len(projections) == 0 && !publishes(settings) && mode != projection.ModeEnqueueOnly {
 		err = errors.New("there is nothing to project or to publish: name a folder of SQL files with --projections-dir or " +
 			"TIDEMARK_PROJECTIONS_DIR, or what to publish with TIDEMARK_PUBLISHERS")
 	}
-	return projections, catalogue, err
+	return projections, types, err
 }
 
 // connect opens a pool with enough connections for the worker and checks that the database answers.
@@ -309,11 +309,11 @@ func publishes(settings config.Worker) bool {
 
 // startRelay publishes the routes until ctx ends, then closes their sinks.
 func startRelay(ctx context.Context, g *errgroup.Group, pool *pgxpool.Pool, settings config.Worker,
-	routes *publishing.Routes, catalogue *journal.Catalogue, through event.Archive,
+	routes *publishing.Routes, types *catalogue.Catalogue, through event.Archive,
 	registry prometheus.Registerer, traces trace.TracerProvider, logger *slog.Logger,
 ) (*publisher.Relay, error) {
 	relay, err := publisher.New(publisher.Config{
-		Pool: pool, Topics: routes.Topics, Publishers: routes.Publishers, Catalogue: catalogue, Archive: through,
+		Pool: pool, Topics: routes.Topics, Publishers: routes.Publishers, Catalogue: types, Archive: through,
 		Logger: logger, Registerer: registry, LeaseTTL: settings.Projector.LeaseTTL,
 		PollInterval: settings.PublishPollInterval, NoListen: !settings.Listen,
 		ShutdownTimeout: settings.Projector.ShutdownTimeout, TracerProvider: traces,

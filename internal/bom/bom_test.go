@@ -9,7 +9,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/publishing"
 	"github.com/tidemark-go/tidemark/internal/retention"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/catalogue/yamlfile"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 	"github.com/tidemark-go/tidemark/test/support/memory"
 )
@@ -39,7 +39,7 @@ func TestFilesMayBeginWithAByteOrderMark(t *testing.T) {
 		"catalogue.yaml": {Data: []byte("\ufefftypes: {placed: {schema: placed.json}}\n")},
 		"placed.json":    {Data: []byte("\ufeff{\"type\": \"object\"}")},
 	}
-	if _, err := journal.LoadCatalogue(files, "catalogue.yaml"); err != nil {
+	if _, err := yamlfile.Load(files, "catalogue.yaml"); err != nil {
 		t.Errorf("catalogue: %v", err)
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"os"
 
 	"github.com/tidemark-go/tidemark/internal/bom"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/catalogue"
 )
 
 // WrappingKeys names the wrapping keys of sealed fields.
@@ -20,7 +20,7 @@ func WrappingKeySettings(s *Set, k *WrappingKeys) {
 }
 
 // Sealer returns a sealer with the keys, or nil if none are set.
-func (k WrappingKeys) Sealer() (*journal.Sealer, error) {
+func (k WrappingKeys) Sealer() (*catalogue.Sealer, error) {
 	text, name := k.Secret, "TIDEMARK_WRAPPING_KEYS_SECRET"
 	switch {
 	case k.File != "" && k.Secret != "":
@@ -34,18 +34,18 @@ func (k WrappingKeys) Sealer() (*journal.Sealer, error) {
 	case k.Secret == "":
 		return nil, nil
 	}
-	wrappers, err := journal.ParseWrappingKeys(text)
+	wrappers, err := catalogue.ParseWrappingKeys(text)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	return journal.NewSealer(wrappers...)
+	return catalogue.NewSealer(wrappers...)
 }
 
 // Seal gives a catalogue the sealer, if keys are set.
-func (k WrappingKeys) Seal(catalogue *journal.Catalogue) (*journal.Catalogue, error) {
+func (k WrappingKeys) Seal(types *catalogue.Catalogue) (*catalogue.Catalogue, error) {
 	sealer, err := k.Sealer()
 	if err != nil || sealer == nil {
-		return catalogue, err
+		return types, err
 	}
-	return catalogue.Sealed(sealer), nil
+	return types.Sealed(sealer), nil
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/tidemark-go/tidemark/pkg/catalogue"
 	"github.com/tidemark-go/tidemark/pkg/event"
-	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
@@ -20,7 +20,7 @@ import (
 // A return of "bad" goods fails.
 func sales(t *testing.T, pool *pgxpool.Pool) *projector.Projector {
 	t.Helper()
-	catalogue, err := journal.NewCatalogue(journal.EventType{Name: "sold", Aliases: []string{"traded"}})
+	types, err := catalogue.New(catalogue.EventType{Name: "sold", Aliases: []string{"traded"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +42,7 @@ func sales(t *testing.T, pool *pgxpool.Pool) *projector.Projector {
 		},
 	}
 	p, err := projector.New(projector.Config{
-		Pool: pool, Catalogue: catalogue, Projections: []projection.Projection{
+		Pool: pool, Catalogue: types, Projections: []projection.Projection{
 			projection.Document[int]{Name: "sold", Version: 1, Types: []string{"sold"}, Fold: fold},
 			projection.Document[int]{Name: "everything", Version: 1, Fold: fold},
 			all,

@@ -1,8 +1,11 @@
-// Package text checks the texts that go to Postgres, and quotes them for messages.
+// Package text checks the texts and documents that go to Postgres, quotes them for messages, and makes errors
+// with a text of their own.
 package text
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -33,6 +36,9 @@ func Shortened(s string) string {
 	return fmt.Sprintf("%s… (%d bytes)", strconv.Quote(s[:cut]), len(s))
 }
 
+// MaxName is the longest name of an event type, or of a wrapping key, in bytes.
+const MaxName = 256
+
 // CheckName checks a name of 1 to limit bytes. It returns the reason it is refused, or "".
 func CheckName(s string, limit int) string {
 	switch {
@@ -53,4 +59,36 @@ func CheckText(s string) string {
 		return Shortened(s) + " is not valid UTF-8: encode it as UTF-8"
 	}
 	return ""
+}
+
+// CheckObject checks a payload or metadata; an empty one stands for {}. It returns the reason it is refused, or
+// "". The reason never quotes it.
+func CheckObject(document json.RawMessage) string {
+	switch {
+	case len(document) == 0:
+		return ""
+	case !json.Valid(document):
+		err := json.Unmarshal(document, new(json.RawMessage))
+		if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
+			return fmt.Sprintf("is not valid JSON, or nested too deep, at byte %d", syntax.Offset)
+		}
+		return "is not valid JSON"
+	case bytes.TrimLeft(document, " \t\r\n")[0] != '{':
+		return "must be a JSON object: wrap the value, as in {\"value\": …}"
+	}
+	return ""
+}
+
+// detailed is a sentinel with its own text.
+type detailed struct {
+	text     string
+	sentinel error
+}
+
+func (e *detailed) Error() string { return e.text }
+func (e *detailed) Unwrap() error { return e.sentinel }
+
+// Detail returns an error with a text of its own that is a sentinel.
+func Detail(sentinel error, format string, args ...any) error {
+	return &detailed{fmt.Sprintf(format, args...), sentinel}
 }

@@ -19,8 +19,9 @@ import (
 	"github.com/tidemark-go/tidemark/internal/slice"
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
+	"github.com/tidemark-go/tidemark/pkg/catalogue"
+	"github.com/tidemark-go/tidemark/pkg/catalogue/yamlfile"
 	"github.com/tidemark-go/tidemark/pkg/event"
-	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/pkg/projector/sqlfile"
@@ -29,7 +30,7 @@ import (
 // Compiled holds what is compiled into a program, besides the files that its settings name.
 type Compiled struct {
 	Projections []projection.Projection
-	Catalogue   *journal.Catalogue
+	Catalogue   *catalogue.Catalogue
 
 	// Operators is set if others than the workers' role run the commands. Bare names then do not refer
 	// to the read models' schema, unless a setting names the workers' login.
@@ -59,8 +60,8 @@ func (c *code) bind(env *cli.Env, command *cobra.Command) {
 
 // Load adds the projections in a folder of SQL files to the program's own, and reads a catalogue
 // that replaces the program's. Either may be "". All mistakes are reported together.
-func (c Compiled) Load(folder, catalogueFile string) ([]projection.Projection, *journal.Catalogue, error) {
-	projections, catalogue := slices.Clone(c.Projections), c.Catalogue
+func (c Compiled) Load(folder, catalogueFile string) ([]projection.Projection, *catalogue.Catalogue, error) {
+	projections, types := slices.Clone(c.Projections), c.Catalogue
 	var errs []error
 	if folder != "" {
 		files, err := sqlfile.LoadDir(os.DirFS(folder))
@@ -71,24 +72,24 @@ func (c Compiled) Load(folder, catalogueFile string) ([]projection.Projection, *
 	}
 	if catalogueFile != "" {
 		var err error
-		if catalogue, err = journal.LoadCatalogue(os.DirFS(filepath.Dir(catalogueFile)),
+		if types, err = yamlfile.Load(os.DirFS(filepath.Dir(catalogueFile)),
 			filepath.Base(catalogueFile)); err != nil {
 			errs = append(errs, fmt.Errorf("TIDEMARK_CATALOGUE: %w", err))
 		}
 	}
-	return projections, catalogue, errors.Join(errs...)
+	return projections, types, errors.Join(errs...)
 }
 
 // load calls Load with the command's settings, which must yield some projection.
-func (c *code) load() ([]projection.Projection, *journal.Catalogue, error) {
+func (c *code) load() ([]projection.Projection, *catalogue.Catalogue, error) {
 	err := c.set.Finish()
 	var projections []projection.Projection
-	var catalogue *journal.Catalogue
+	var types *catalogue.Catalogue
 	if err == nil {
-		projections, catalogue, err = c.compiled.Load(c.directory, c.catalogue)
+		projections, types, err = c.compiled.Load(c.directory, c.catalogue)
 	}
 	if err == nil {
-		catalogue, err = c.wrapping.Seal(catalogue)
+		types, err = c.wrapping.Seal(types)
 	}
 	switch {
 	case err != nil:
@@ -99,7 +100,7 @@ func (c *code) load() ([]projection.Projection, *journal.Catalogue, error) {
 				"TIDEMARK_PROJECTIONS_DIR. Projections in Go are in their worker's program, which has this command too: " +
 				"PROGRAM projection verify NAME, PROGRAM campaign as-of|diff|why")
 	}
-	return projections, catalogue, nil
+	return projections, types, nil
 }
 
 var errNotHere = errors.New("no such projection is registered with its code in this program")
@@ -111,17 +112,17 @@ func (c *code) with(
 	ctx context.Context, env *cli.Env, pool *pgxpool.Pool, choose func(rebuild.Registered) bool,
 	work func(*projector.Projector, rebuild.Registered) error,
 ) error {
-	projections, catalogue, err := c.load()
+	projections, types, err := c.load()
 	if err != nil {
 		return err
 	}
 	return env.WithModels(ctx, c.models, pool, func(models *pgxpool.Pool) error {
-		return c.within(ctx, models, projections, catalogue, choose, work)
+		return c.within(ctx, models, projections, types, choose, work)
 	})
 }
 
 func (c *code) within(
-	ctx context.Context, pool *pgxpool.Pool, projections []projection.Projection, catalogue *journal.Catalogue,
+	ctx context.Context, pool *pgxpool.Pool, projections []projection.Projection, types *catalogue.Catalogue,
 	choose func(rebuild.Registered) bool, work func(*projector.Projector, rebuild.Registered) error,
 ) error {
 	through, err := c.archive.Reader()
@@ -152,7 +153,7 @@ func (c *code) within(
 		}
 		p, err := projector.New(projector.Config{
 			Pool: pool, Projections: byName[name], ConsumerGroup: r.Group,
-			Schema: schema[name], Catalogue: catalogue, Archive: through,
+			Schema: schema[name], Catalogue: types, Archive: through,
 			OwnTablesOnly: c.compiled.Operators && c.models == "",
 		})
 		if err != nil {

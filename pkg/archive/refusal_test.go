@@ -17,8 +17,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/pkg/archive"
+	"github.com/tidemark-go/tidemark/pkg/catalogue/yamlfile"
 	"github.com/tidemark-go/tidemark/pkg/erasure"
-	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
 // TestCampaignsThatAreStillReadAreLeftWithTheReason has one state for each reason.
@@ -290,7 +290,7 @@ func TestAnErasureOfArchivedEventsIsRefusedByName(t *testing.T) {
 	s := newShop(t)
 	s.exec(`SELECT tidemark.append('oak', '[{"type": "ordered", "tags": ["who=ann"], "payload": {"name": "ann"}}, {"type": "campaign_closed"}]')`)
 	s.archive(closed)
-	catalogue, err := journal.LoadCatalogue(fstest.MapFS{"c.yaml": {Data: []byte("types:\n  ordered:\n    subject: [name]\n")}}, "c.yaml")
+	catalogue, err := yamlfile.Load(fstest.MapFS{"c.yaml": {Data: []byte("types:\n  ordered:\n    subject: [name]\n")}}, "c.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}

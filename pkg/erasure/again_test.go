@@ -10,6 +10,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/tidemark-go/tidemark/pkg/catalogue"
+	"github.com/tidemark-go/tidemark/pkg/catalogue/yamlfile"
 	"github.com/tidemark-go/tidemark/pkg/erasure"
 	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
@@ -19,8 +21,8 @@ import (
 // the event says whose it is once it was erased.
 func TestAFieldThatIsDeclaredPersonalLaterIsErased(t *testing.T) {
 	t.Parallel()
-	declared := func(personal string) *journal.Catalogue {
-		c, err := journal.LoadCatalogue(fstest.MapFS{"c.yaml": {Data: []byte(
+	declared := func(personal string) *catalogue.Catalogue {
+		c, err := yamlfile.Load(fstest.MapFS{"c.yaml": {Data: []byte(
 			"types: {called: {subject: [who], personal: [" + personal + "]}}")}}, "c.yaml")
 		if err != nil {
 			t.Fatal(err)

@@ -7,7 +7,7 @@
 // campaigns, parked events and logs tell of the events go, and so do scheduled appends of an erased
 // campaign. Each campaign gets an event of type [EventType], which publishers send.
 //
-// If fields are sealed ([journal.Sealer]), an erasure of subjects deletes their keys. So copies of the
+// If fields are sealed ([catalogue.Sealer]), an erasure of subjects deletes their keys. So copies of the
 // journal, such as backups and what brokers have, cannot be read either.
 //
 // An erasure works in transactions of one campaign each, and is one record. The same request continues one

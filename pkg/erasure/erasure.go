@@ -16,8 +16,8 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/rows"
 	"github.com/tidemark-go/tidemark/pkg/archive"
+	"github.com/tidemark-go/tidemark/pkg/catalogue"
 	"github.com/tidemark-go/tidemark/pkg/event"
-	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
 // EventType is the type of the event that an erased campaign gets. Its payload has the number of the
@@ -45,7 +45,7 @@ type Request struct {
 	// Personal limits the erasure to the personal fields of the catalogue. Events of types that have none
 	// keep their payload.
 	Personal  bool
-	Catalogue *journal.Catalogue // nil: no subject fields and no personal ones
+	Catalogue *catalogue.Catalogue // nil: no subject fields and no personal ones
 
 	// Archive brings archived events back to the journal, with all campaigns of their objects. nil: the
 	// erasure of archived events is refused.

@@ -15,6 +15,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/internal/store/failed"
+	"github.com/tidemark-go/tidemark/pkg/catalogue"
+	"github.com/tidemark-go/tidemark/pkg/catalogue/yamlfile"
 	"github.com/tidemark-go/tidemark/pkg/erasure"
 	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
@@ -39,7 +41,7 @@ type sums struct {
 type shop struct {
 	*pgxpool.Pool
 	t         *testing.T
-	catalogue *journal.Catalogue
+	catalogue *catalogue.Catalogue
 }
 
 const shopCatalogue = `types:
@@ -50,12 +52,12 @@ const shopCatalogue = `types:
     upcast: {1: [{rename: {name: customer}}]}
 `
 
-func catalogueOf() *journal.Catalogue {
-	catalogue, err := journal.LoadCatalogue(fstest.MapFS{"c.yaml": {Data: []byte(shopCatalogue)}}, "c.yaml")
+func catalogueOf() *catalogue.Catalogue {
+	types, err := yamlfile.Load(fstest.MapFS{"c.yaml": {Data: []byte(shopCatalogue)}}, "c.yaml")
 	if err != nil {
 		panic(err)
 	}
-	return catalogue
+	return types
 }
 
 func newShop(t *testing.T) *shop {
@@ -115,9 +117,9 @@ func projections() []projection.Projection {
 	}
 }
 
-func projectorOf(pool *pgxpool.Pool, catalogue *journal.Catalogue) (*projector.Projector, error) {
+func projectorOf(pool *pgxpool.Pool, types *catalogue.Catalogue) (*projector.Projector, error) {
 	return projector.New(projector.Config{
-		Pool: pool, Projections: projections(), Catalogue: catalogue, NoListen: true, PollInterval: 60 * time.Millisecond,
+		Pool: pool, Projections: projections(), Catalogue: types, NoListen: true, PollInterval: 60 * time.Millisecond,
 		OnFailure: projection.Policy{Base: time.Hour, Max: time.Hour}, LeaseTTL: time.Second,
 	})
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/tidemark-go/tidemark/pkg/catalogue/yamlfile"
 	"github.com/tidemark-go/tidemark/pkg/erasure"
 	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
@@ -18,7 +19,7 @@ import (
 // shopOf returns a shop with a catalogue of its own.
 func shopOf(t *testing.T, catalogue string) *shop {
 	t.Helper()
-	c, err := journal.LoadCatalogue(fstest.MapFS{"c.yaml": {Data: []byte(catalogue)}}, "c.yaml")
+	c, err := yamlfile.Load(fstest.MapFS{"c.yaml": {Data: []byte(catalogue)}}, "c.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,9 +9,9 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/tidemark-go/tidemark/pkg/catalogue"
 	"github.com/tidemark-go/tidemark/pkg/erasure"
 	"github.com/tidemark-go/tidemark/pkg/event"
-	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/pkg/projector/sqlfile"
@@ -36,13 +36,13 @@ func TestProjectionsTellErasedEventsApart(t *testing.T) {
 		}
 		return payload, nil
 	}
-	catalogue, err := journal.NewCatalogue(journal.EventType{
-		Name: "noted", Version: 2, Upcast: map[int]journal.Upcaster{1: needing},
+	types, err := catalogue.New(catalogue.EventType{
+		Name: "noted", Version: 2, Upcast: map[int]catalogue.Upcaster{1: catalogue.Convert(needing)},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &shop{Pool: pgtest.New(t), t: t, catalogue: catalogue}
+	s := &shop{Pool: pgtest.New(t), t: t, catalogue: types}
 	s.append("oak", event.Event{Type: "noted", Version: 1, Tags: []string{"by=ann"}, Payload: []byte(`{"text": "planted"}`)},
 		event.Event{Type: "noted", Version: 1, Payload: []byte(`{"text": "planted"}`)})
 	s.erase(erasure.Request{Subjects: []string{"by=ann"}})
@@ -63,7 +63,7 @@ func TestProjectionsTellErasedEventsApart(t *testing.T) {
 		t.Fatal(err)
 	}
 	p, err := projector.New(projector.Config{
-		Pool: s.Pool, Projections: []projection.Projection{handlers, file}, Catalogue: catalogue, NoListen: true,
+		Pool: s.Pool, Projections: []projection.Projection{handlers, file}, Catalogue: types, NoListen: true,
 	})
 	if err == nil {
 		_, err = p.Drain(t.Context())

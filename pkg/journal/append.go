@@ -11,8 +11,12 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/tidemark-go/tidemark/internal/admission"
+	"github.com/tidemark-go/tidemark/internal/slice"
 	"github.com/tidemark-go/tidemark/internal/store/feed"
+	"github.com/tidemark-go/tidemark/internal/store/rows"
 	"github.com/tidemark-go/tidemark/internal/text"
+	"github.com/tidemark-go/tidemark/pkg/catalogue"
 	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
@@ -24,7 +28,7 @@ type Journal struct{ cfg Config }
 type Config struct {
 	// Catalogue fills in versions and intents, refuses events and seals personal fields. nil: it accepts any
 	// type, at version 1 and intent ProjectionAndReplay.
-	Catalogue *Catalogue
+	Catalogue *catalogue.Catalogue
 
 	// Trace returns the trace context of ctx (https://www.w3.org/TR/trace-context/), such as telemetry.Trace.
 	// Events that have none get it in their metadata, as traceparent and tracestate, so that workers link to
@@ -51,8 +55,8 @@ func (j *Journal) Append(
 	if err != nil || len(events) == 0 {
 		return nil, err
 	}
-	rows, err := tx.Query(ctx, queryAppend, campaignID, doc, expect.argument())
-	return placesIn(pgxRows{rows}, err, campaignID, len(events))
+	found, err := tx.Query(ctx, queryAppend, campaignID, doc, expect.argument())
+	return placesIn(rows.Pgx(found), err, campaignID, len(events))
 }
 
 // AppendSQL is [Journal.Append] for applications on database/sql.
@@ -64,8 +68,8 @@ func (j *Journal) AppendSQL(
 		return nil, err
 	}
 	//nolint:rowserrcheck // placesIn
-	rows, err := tx.QueryContext(ctx, queryAppend+unlessConverted, campaignID, doc, expect.argument())
-	places, err := placesIn(rows, err, campaignID, len(events))
+	found, err := tx.QueryContext(ctx, queryAppend+unlessConverted, campaignID, doc, expect.argument())
+	places, err := placesIn(found, err, campaignID, len(events))
 	return places, encodingOf(ctx, tx, err)
 }
 
@@ -76,43 +80,28 @@ func (j *Journal) AppendAll(ctx context.Context, tx pgx.Tx, batches ...Batch) ([
 	if err != nil || n == 0 {
 		return nil, err
 	}
-	rows, err := tx.Query(ctx, queryAppendAll, doc)
-	return placesIn(pgxRows{rows}, err, "", n)
-}
-
-// placeRows are the rows that an append returns, from pgx or database/sql.
-type placeRows interface {
-	Next() bool
-	Scan(into ...any) error
-	Err() error
-	Close() error
-}
-
-type pgxRows struct{ pgx.Rows }
-
-func (r pgxRows) Close() error {
-	r.Rows.Close()
-	return r.Err()
+	found, err := tx.Query(ctx, queryAppendAll, doc)
+	return placesIn(rows.Pgx(found), err, "", n)
 }
 
 // placesIn reads the places of n events from an append's rows and closes them.
-func placesIn(rows placeRows, err error, campaignID string, n int) ([]Appended, error) {
+func placesIn(found rows.Result, err error, campaignID string, n int) ([]Appended, error) {
 	if err != nil {
 		return nil, appendError(campaignID, err)
 	}
-	places, err := readPlaces(rows, n)
-	return places, appendError(campaignID, cmp.Or(err, rows.Close()))
+	places, err := readPlaces(found, n)
+	return places, appendError(campaignID, cmp.Or(err, found.Close()))
 }
 
 // readPlaces reads the places of n events. A row without an id means [ErrConditionFailed].
-func readPlaces(rows placeRows, n int) ([]Appended, error) {
+func readPlaces(found rows.Result, n int) ([]Appended, error) {
 	places, none := make([]Appended, 0, n), true
-	for rows.Next() {
+	for found.Next() {
 		none = false
 		var place Appended
 		var id uuid.NullUUID
 		var duplicate *bool
-		if err := rows.Scan(&place.CampaignID, &place.Seq, &place.Position, &id, &duplicate); err != nil {
+		if err := found.Scan(&place.CampaignID, &place.Seq, &place.Position, &id, &duplicate); err != nil {
 			return nil, err
 		}
 		if place.ID = id.UUID; id.Valid {
@@ -120,7 +109,7 @@ func readPlaces(rows placeRows, n int) ([]Appended, error) {
 			places = append(places, place)
 		}
 	}
-	switch err := rows.Err(); {
+	switch err := found.Err(); {
 	case err != nil:
 		return nil, err
 	case none:
@@ -171,7 +160,7 @@ func (j *Journal) encode(ctx context.Context, tx any, campaignID string, events 
 	if err := checkEncoding(tx); err != nil {
 		return "", appendError(campaignID, err)
 	}
-	keys, err := j.keysOf(ctx, tx, Batch{CampaignID: campaignID, Events: events})
+	admit, err := admission.Of(ctx, j.cfg.Catalogue, tx, [][]event.Event{events})
 	if err != nil {
 		return "", appendError(campaignID, err)
 	}
@@ -179,7 +168,7 @@ func (j *Journal) encode(ctx context.Context, tx any, campaignID string, events 
 	for i := range events {
 		size += 160 + len(events[i].Payload) + len(events[i].Metadata)
 	}
-	doc, err := j.encodeEvents(ctx, make([]byte, 0, size), campaignID, events, keys)
+	doc, err := j.encodeEvents(ctx, make([]byte, 0, size), campaignID, events, admit)
 	return string(doc), err
 }
 
@@ -187,7 +176,8 @@ func (j *Journal) encodeAll(ctx context.Context, tx any, batches []Batch) (doc s
 	if err := checkEncoding(tx); err != nil {
 		return "", 0, appendError("", err)
 	}
-	keys, err := j.keysOf(ctx, tx, batches...)
+	all := slice.Of(batches, func(b Batch) []event.Event { return b.Events })
+	admit, err := admission.Of(ctx, j.cfg.Catalogue, tx, all)
 	if err != nil {
 		return "", 0, appendError("", err)
 	}
@@ -204,7 +194,7 @@ func (j *Journal) encodeAll(ctx context.Context, tx any, batches []Batch) (doc s
 		if b.Expect.checked {
 			buf = strconv.AppendInt(append(buf, `,"expect":`...), b.Expect.seq, 10)
 		}
-		if buf, err = j.encodeEvents(ctx, append(buf, `,"events":`...), b.CampaignID, b.Events, keys); err != nil {
+		if buf, err = j.encodeEvents(ctx, append(buf, `,"events":`...), b.CampaignID, b.Events, admit); err != nil {
 			return "", 0, err
 		}
 		buf = append(buf, '}')
@@ -213,7 +203,7 @@ func (j *Journal) encodeAll(ctx context.Context, tx any, batches []Batch) (doc s
 }
 
 func (j *Journal) encodeEvents(
-	ctx context.Context, buf []byte, campaignID string, events []event.Event, keys map[string]*dataKey,
+	ctx context.Context, buf []byte, campaignID string, events []event.Event, admit admission.Admit,
 ) ([]byte, error) {
 	buf = append(buf, '[')
 	trace := j.trace(ctx)
@@ -225,11 +215,12 @@ func (j *Journal) encodeEvents(
 		if len(trace) > 0 && !bytes.Contains(e.Metadata, []byte(`"traceparent"`)) {
 			e.Metadata = withFields(e.Metadata, trace)
 		}
-		if err := j.cfg.Catalogue.admit(campaignID, i, &e); err != nil {
-			return nil, err
+		err := validate(campaignID, &e)
+		if err == nil {
+			err = admit(campaignID, &e)
 		}
-		if err := j.cfg.Catalogue.seal(campaignID, &e, keys); err != nil {
-			return nil, refused(err, campaignID, i)
+		if err != nil {
+			return nil, refused(err, campaignID, i, &events[i])
 		}
 		if i > 0 {
 			buf = append(buf, ',')

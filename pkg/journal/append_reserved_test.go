@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/tidemark-go/tidemark/pkg/catalogue"
 	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
@@ -54,10 +55,10 @@ func TestReservedNamesAreRefused(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	for what, test := range map[string]journal.EventType{
+	for what, test := range map[string]catalogue.EventType{
 		"a type": {Name: "events_erased"}, "an alias": {Name: "x", Aliases: []string{"events_erased"}},
 	} {
-		if _, err := journal.NewCatalogue(test); err == nil || !strings.Contains(err.Error(), "the name events_erased is reserved") {
+		if _, err := catalogue.New(test); err == nil || !strings.Contains(err.Error(), "the name events_erased is reserved") {
 			t.Errorf("a catalogue takes it as %s: %v", what, err)
 		}
 	}

@@ -153,7 +153,7 @@ func (c Command) before(ctx context.Context, tx pgx.Tx) (Outcome, error) {
 		return Outcome{}, err
 	}
 	if hash := hashIn(first.Metadata); hash != "" && c.Content != nil && hash != c.hash() {
-		return Outcome{}, detailing(ErrCommandReused, "command %s of campaign %s was used for another request: give each "+
+		return Outcome{}, text.Detail(ErrCommandReused, "command %s of campaign %s was used for another request: give each "+
 			"command an id of its own, and repeat it unchanged", c.ID, text.Shortened(c.CampaignID))
 	}
 	out := Outcome{Repeated: true, Places: []Appended{{

@@ -53,5 +53,5 @@ func (j *Journal) Commit(ctx context.Context, db *pgxpool.Pool, batches ...Batch
 
 // Commit is [Journal.Commit] without a catalogue.
 func Commit(ctx context.Context, db *pgxpool.Pool, batches ...Batch) ([]Appended, error) {
-	return New(nil).Commit(ctx, db, batches...)
+	return New(Config{}).Commit(ctx, db, batches...)
 }

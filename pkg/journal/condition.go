@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/internal/store/feed"
+	"github.com/tidemark-go/tidemark/internal/store/rows"
 	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
@@ -55,8 +56,8 @@ func (j *Journal) appendIf(
 	if err != nil {
 		return nil, err
 	}
-	rows, err := tx.Query(ctx, query, doc, guard)
-	places, err := placesIn(pgxRows{rows}, err, "", len(events))
+	found, err := tx.Query(ctx, query, doc, guard)
+	places, err := placesIn(rows.Pgx(found), err, "", len(events))
 	return places, condition.explain(ctx, err)
 }
 
@@ -79,8 +80,8 @@ func (j *Journal) appendIfAndCommit(
 		return nil, err
 	}
 	var batch pgx.Batch
-	batch.Queue(queryAppendIf, doc, guard).Query(func(rows pgx.Rows) (err error) {
-		places, err = placesIn(pgxRows{rows}, nil, "", len(events))
+	batch.Queue(queryAppendIf, doc, guard).Query(func(found pgx.Rows) (err error) {
+		places, err = placesIn(rows.Pgx(found), nil, "", len(events))
 		return err
 	})
 	batch.Queue(queryCommit)
@@ -98,8 +99,8 @@ func (j *Journal) AppendIfSQL(
 	if err != nil {
 		return nil, err
 	}
-	rows, err := tx.QueryContext(ctx, queryAppendIf+unlessConverted, doc, guard) //nolint:rowserrcheck // placesIn
-	places, err := placesIn(rows, err, "", len(events))
+	found, err := tx.QueryContext(ctx, queryAppendIf+unlessConverted, doc, guard) //nolint:rowserrcheck // placesIn
+	places, err := placesIn(found, err, "", len(events))
 	return places, condition.explain(ctx, encodingOf(ctx, tx, err))
 }
 

@@ -12,14 +12,14 @@
 //
 // A decision may depend on events of any campaigns. [Decide] folds the events of a [event.Query] into a
 // state and returns a [Condition]; [AppendIf] appends only if no further event matches it. Other
-// languages call tidemark.append_if. A [Catalogue] lists the event types, what they are for, and
-// how payloads of older versions become current.
+// languages call tidemark.append_if. A [catalogue.Catalogue] lists the event types, what they are
+// for, and how payloads of older versions become current: give it to the journal that appends ([New]).
 //
 // An append waits for open transactions that append to the same campaign. Append to several
 // campaigns in one call ([Journal.AppendAll]), or two transactions may deadlock (SQLSTATE 40P01).
 //
-// The package owns tidemark.journal and tidemark.event_tags. All functions, a [Journal] and a
-// Catalogue are safe for concurrent use.
+// The package owns tidemark.journal and tidemark.event_tags. All functions and a [Journal] are safe for
+// concurrent use. It links nothing but what pgxpool links, and google/uuid.
 //
 // Stability: as of version 1, no field or function changes its meaning, and structs may get fields.
 package journal

@@ -48,19 +48,6 @@ var ErrInvalidCondition = errors.New("invalid condition")
 // errOtherHistory: the condition was decided in another history of the journal.
 var errOtherHistory = fmt.Errorf("%w: of another history", ErrInvalidCondition)
 
-// detailed is a sentinel with its own text.
-type detailed struct {
-	text     string
-	sentinel error
-}
-
-func (e *detailed) Error() string { return e.text }
-func (e *detailed) Unwrap() error { return e.sentinel }
-
-func detailing(sentinel error, format string, args ...any) error {
-	return &detailed{fmt.Sprintf(format, args...), sentinel}
-}
-
 // SQLSTATEs that the schema's functions raise, and those of Postgres that appends tell apart.
 const (
 	stateVersionConflict      = "TM001"
@@ -128,20 +115,20 @@ func explained(known error, detail []byte) error {
 	}
 	switch {
 	case errors.Is(known, event.ErrArchived) && d.Campaign != "":
-		return detailing(known, "campaign %q is archived in %s: ask for it with archive.Ask (tidemark.ask_restore), or "+
+		return text.Detail(known, "campaign %q is archived in %s: ask for it with archive.Ask (tidemark.ask_restore), or "+
 			"bring it back with tidemark campaign restore, then append again", d.Campaign, d.Object)
 	case errors.Is(known, ErrVersionConflict):
-		return detailing(known, "campaign %q is at seq %d, the append expects it at %d: read the new events, "+
+		return text.Detail(known, "campaign %q is at seq %d, the append expects it at %d: read the new events, "+
 			"decide again, append again", d.Campaign, d.Actual, d.Expected)
 	case errors.Is(known, ErrConditionFailed):
-		return detailing(known, "event %d of campaign %s (%s) at position %d, past %d, matches item %d of the "+
+		return text.Detail(known, "event %d of campaign %s (%s) at position %d, past %d, matches item %d of the "+
 			"condition: read the new events, decide again, append again", d.Seq, text.Shortened(d.Campaign),
 			text.Shortened(d.Type), d.Position, d.After, d.Item)
 	case d.Known != nil && d.Last != nil:
-		return detailing(ErrInvalidCondition, "condition: it knows position %d, the journal goes from 1 to %d: read again "+
-			"and decide again", *d.Known, *d.Last)
+		return text.Detail(ErrInvalidCondition, "condition: it knows position %d, the journal goes from 1 to %d: read "+
+			"again and decide again", *d.Known, *d.Last)
 	case d.Known != nil && d.History != "":
-		return detailing(errOtherHistory, "condition: it knows the journal up to %s, which may have other events up to "+
+		return text.Detail(errOtherHistory, "condition: it knows the journal up to %s, which may have other events up to "+
 			"there by now: a failover, a restore or a crash has taken commits; read again and decide again",
 			event.Cursor{Position: *d.Known, History: d.History})
 	case d.Reason != "":

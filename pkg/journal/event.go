@@ -1,12 +1,12 @@
 package journal
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 
+	"github.com/tidemark-go/tidemark/internal/admission"
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/text"
 	"github.com/tidemark-go/tidemark/pkg/event"
@@ -19,15 +19,11 @@ import (
 // the fields; publishers send them.
 func WithCause(ctx context.Context, e event.Event) context.Context { return feed.WithCause(ctx, &e) }
 
-// maxNameBytes is the longest event type.
-const maxNameBytes = 256
-
 // validate rejects values that would alter the event, or its neighbours, in the call's JSON
-// document. The database checks everything else and knows the limits. The error is an
-// [InvalidEventError] without campaign and index.
+// document. The database checks everything else and knows the limits. A refusal is an [*admission.Fault].
 func validate(campaignID string, e *event.Event) error {
 	if err := feed.Refused(e); err != nil {
-		return invalid(e, "payload", fmt.Sprintf("cannot be encoded: %v", err))
+		return &admission.Fault{Field: "payload", Reason: fmt.Sprintf("cannot be encoded: %v", err)}
 	}
 	for _, named := range [...]struct{ field, value string }{
 		{"campaign_id", campaignID},
@@ -38,42 +34,29 @@ func validate(campaignID string, e *event.Event) error {
 		{"actor", e.Actor},
 	} {
 		if reason := text.CheckText(named.value); reason != "" {
-			return invalid(e, named.field, reason)
+			return &admission.Fault{Field: named.field, Reason: reason}
 		}
 	}
 	for i, tag := range e.Tags {
 		if reason := text.CheckText(tag); reason != "" {
-			return invalid(e, fmt.Sprintf("tags[%d]", i), reason)
+			return &admission.Fault{Field: fmt.Sprintf("tags[%d]", i), Reason: reason}
 		}
 	}
-	if reason := checkObject(e.Payload); reason != "" {
-		return invalid(e, "payload", reason)
+	if reason := text.CheckObject(e.Payload); reason != "" {
+		return &admission.Fault{Field: "payload", Reason: reason}
 	}
-	if reason := checkObject(e.Metadata); reason != "" {
-		return invalid(e, "metadata", reason)
+	if reason := text.CheckObject(e.Metadata); reason != "" {
+		return &admission.Fault{Field: "metadata", Reason: reason}
 	}
 	return nil
 }
 
-func invalid(e *event.Event, field, reason string) error {
-	return &InvalidEventError{Type: e.Type, Field: field, Reason: reason}
-}
-
-// checkObject checks a payload or metadata; an empty one stands for {}. The reason never quotes it.
-func checkObject(document json.RawMessage) string {
-	switch {
-	case len(document) == 0:
-		return ""
-	case !json.Valid(document):
-		err := json.Unmarshal(document, new(json.RawMessage))
-		if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
-			return fmt.Sprintf("is not valid JSON, or nested too deep, at byte %d", syntax.Offset)
-		}
-		return "is not valid JSON"
-	case bytes.TrimLeft(document, " \t\r\n")[0] != '{':
-		return "must be a JSON object: wrap the value, as in {\"value\": …}"
+// refused makes the [InvalidEventError] of a fault.
+func refused(err error, campaignID string, index int, e *event.Event) error {
+	if fault, ok := errors.AsType[*admission.Fault](err); ok {
+		return &InvalidEventError{campaignID, index, e.Type, fault.Field, fault.Reason}
 	}
-	return ""
+	return err
 }
 
 // withFields adds text fields to a JSON object. Anything else is unchanged, for [Append] to refuse.

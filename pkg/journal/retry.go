@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/internal/store/feed"
+	"github.com/tidemark-go/tidemark/pkg/catalogue"
 	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
@@ -145,7 +146,8 @@ func answered(err error) bool {
 	_, refused := errors.AsType[*InvalidEventError](err)
 	_, encoding := errors.AsType[*event.EncodingError](err)
 	return refused || encoding || slices.ContainsFunc([]error{
-		ErrConditionFailed, ErrVersionConflict, event.ErrInvalidQuery, ErrInvalidCondition, ErrWrappingKey, ErrBrokenKey,
+		ErrConditionFailed, ErrVersionConflict, event.ErrInvalidQuery, ErrInvalidCondition, catalogue.ErrWrappingKey,
+		catalogue.ErrBrokenKey,
 	}, func(target error) bool { return errors.Is(err, target) })
 }
 

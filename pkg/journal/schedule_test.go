@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/tidemark-go/tidemark/pkg/catalogue"
 	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
@@ -123,11 +124,11 @@ func TestAppendAt(t *testing.T) {
 	t.Run("obeys the catalogue", func(t *testing.T) {
 		t.Parallel()
 		pool := pgtest.New(t)
-		catalogue, err := journal.NewCatalogue(journal.EventType{Name: "noted", Version: 2, Upcast: map[int]journal.Upcaster{1: journal.Remove("old")}})
+		types, err := catalogue.New(catalogue.EventType{Name: "noted", Version: 2, Upcast: map[int]catalogue.Upcaster{1: catalogue.Remove("old")}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		j := journal.New(journal.Config{Catalogue: catalogue})
+		j := journal.New(journal.Config{Catalogue: types})
 		if err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
 			_, err := j.AppendAt(t.Context(), tx, "a", time.Time{}, event.Event{Type: "noted"})
 			return err

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/google/uuid"
+	"github.com/tidemark-go/tidemark/internal/text"
 )
 
 // ErrInvalidToken is returned by [ParseToken]. The text names the token and the remedy.
@@ -35,18 +36,18 @@ func (t Token) String() string {
 }
 
 // ParseToken parses the text of a token, or returns [ErrInvalidToken].
-func ParseToken(text string) (t Token, err error) {
-	parts := strings.SplitN(text, ".", 5)
+func ParseToken(token string) (t Token, err error) {
+	parts := strings.SplitN(token, ".", 5)
 	if len(parts) < 5 || parts[0] != tokenVersion || parts[4] == "" {
-		return t, detailing(ErrInvalidToken, "invalid token %.300q: pass the text that Appended.Token returned, unchanged",
-			text)
+		return t, text.Detail(ErrInvalidToken, "invalid token %.300q: pass the text that Appended.Token returned, unchanged",
+			token)
 	}
 	position, err := strconv.ParseInt(parts[1], 10, 64)
 	seq, seqErr := strconv.ParseInt(parts[2], 10, 64)
 	id, idErr := uuid.Parse(parts[3])
 	if err = errors.Join(err, seqErr, idErr); err != nil || position < 1 || seq < 1 {
-		return t, detailing(ErrInvalidToken, "invalid token %.300q: its position and seq must be numbers from 1, and its id "+
-			"a UUID: pass the text that Appended.Token returned, unchanged", text)
+		return t, text.Detail(ErrInvalidToken, "invalid token %.300q: its position and seq must be numbers from 1, and its "+
+			"id a UUID: pass the text that Appended.Token returned, unchanged", token)
 	}
 	return Token{CampaignID: parts[4], Seq: seq, Position: position, EventID: id}, nil
 }

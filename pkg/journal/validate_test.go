@@ -12,6 +12,11 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
+// admit returns the refusal of an event of a campaign, at an index of an append.
+func admit(campaign string, index int, e *event.Event) error {
+	return refused(validate(campaign, e), campaign, index, e)
+}
+
 func TestValidate(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -80,7 +85,7 @@ func TestValidate(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			err := (*Catalogue)(nil).admit(test.campaign, 3, &test.event)
+			err := admit(test.campaign, 3, &test.event)
 			if test.says == "" {
 				if err != nil {
 					t.Errorf("refused: %v", err)
@@ -104,7 +109,7 @@ func TestValidate(t *testing.T) {
 
 func TestInvalidEventErrorNamesTheEvent(t *testing.T) {
 	t.Parallel()
-	err := (*Catalogue)(nil).admit(strings.Repeat("é", 100), 7,
+	err := admit(strings.Repeat("é", 100), 7,
 		&event.Event{Type: "noted", Payload: []byte(`{"password":"hunter2",}`)})
 	want := `events[7] ("noted") of campaign "` + strings.Repeat("é", 24) +
 		`"… (200 bytes): payload is not valid JSON, or nested too deep, at byte 23`
@@ -124,8 +129,8 @@ func TestWhatIsAcceptedIsAJSONObjectByItself(t *testing.T) {
 		).Draw(t, "document")
 		var object map[string]json.RawMessage
 		err := json.Unmarshal(document, &object)
-		if good := err == nil && object != nil; len(document) > 0 && (checkObject(document) == "") != good {
-			t.Fatalf("%q: %q, and encoding/json says %v", document, checkObject(document), err)
+		if good := err == nil && object != nil; len(document) > 0 && (text.CheckObject(document) == "") != good {
+			t.Fatalf("%q: %q, and encoding/json says %v", document, text.CheckObject(document), err)
 		}
 	})
 }

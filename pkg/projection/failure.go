@@ -41,7 +41,7 @@ const (
 //     deployment causes and soon mends the latter, and they concern all campaigns at once, so they
 //     should not need an operator.
 //
-// Other errors: decoding errors ([event.DecodeError], encoding/json), [journal.ErrUnknownVersion],
+// Other errors: decoding errors ([event.DecodeError], encoding/json), [catalogue.ErrUnknownVersion],
 // panics and errors marked by [Permanent] are permanent. A method FailureClass() Class of an error
 // decides for it. All others are transient, also network errors and ended contexts: these come from a
 // service that the projection talks to, or from a deadline of its own.

@@ -15,8 +15,8 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/projector/kind"
 	"github.com/tidemark-go/tidemark/internal/redact"
+	"github.com/tidemark-go/tidemark/pkg/catalogue"
 	"github.com/tidemark-go/tidemark/pkg/event"
-	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projection"
 )
 
@@ -29,11 +29,11 @@ type Config struct {
 	Pool        *pgxpool.Pool
 	Projections []projection.Projection
 
-	ConsumerGroup string             // default "default"
-	Schema        string             // of the projections' tables; default "tidemark_views"; created if missing
-	Catalogue     *journal.Catalogue // aliases and upcasters; default: payloads as stored
-	Archive       event.Archive      // reads archived campaigns; default: they are an error
-	Logger        *slog.Logger       // default: discard
+	ConsumerGroup string               // default "default"
+	Schema        string               // of the projections' tables; default "tidemark_views"; created if missing
+	Catalogue     *catalogue.Catalogue // aliases and upcasters; default: payloads as stored
+	Archive       event.Archive        // reads archived campaigns; default: they are an error
+	Logger        *slog.Logger         // default: discard
 	Registerer    prometheus.Registerer
 
 	// TracerProvider makes a span of each applied group of events, linked to the traces of its events

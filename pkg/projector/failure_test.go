@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
+	"github.com/tidemark-go/tidemark/pkg/catalogue"
 	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projection"
@@ -169,9 +170,9 @@ func TestAFailureBecomesWhatItsClassAndThePolicySay(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			pool := pgtest.New(t)
-			catalogue, err := journal.NewCatalogue(journal.EventType{
+			types, err := catalogue.New(catalogue.EventType{
 				Name: "noted", Version: 2,
-				Upcast: map[int]journal.Upcaster{1: refuseBy},
+				Upcast: map[int]catalogue.Upcaster{1: catalogue.Convert(refuseBy)},
 			})
 			if err != nil {
 				t.Fatal(err)
@@ -181,7 +182,7 @@ func TestAFailureBecomesWhatItsClassAndThePolicySay(t *testing.T) {
 				events = moves(1, -1, 2)
 			}
 			appendEvents(t, pool, "c", events...)
-			p := workerOf(t, pool, func(cfg *projector.Config) { cfg.Catalogue = catalogue },
+			p := workerOf(t, pool, func(cfg *projector.Config) { cfg.Catalogue = types },
 				newPicky(test.spec).failWith(test.fail))
 			drain(t, p)
 			for range test.retries {

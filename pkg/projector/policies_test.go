@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/catalogue"
 	"github.com/tidemark-go/tidemark/pkg/projection"
 )
 
@@ -20,7 +20,7 @@ func (s specOnly) Spec() projection.Spec { return s.spec }
 
 func TestAPolicyTakesWhatItLeavesOpenFromTheNextWiderOne(t *testing.T) {
 	t.Parallel()
-	catalogue, err := journal.NewCatalogue(journal.EventType{Name: "moved", Aliases: []string{"walked"}})
+	types, err := catalogue.New(catalogue.EventType{Name: "moved", Aliases: []string{"walked"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -28,7 +28,7 @@ func TestAPolicyTakesWhatItLeavesOpenFromTheNextWiderOne(t *testing.T) {
 		Name: "p", Version: 1, OnFailure: projection.Policy{Base: 2 * time.Second, Attempts: 3},
 		OnFailureOf: map[string]projection.Policy{"moved": {Action: projection.ActionSkip, Attempts: 4}},
 	}
-	list, _, err := registry.Index([]projection.Projection{specOnly{spec: spec}}, catalogue,
+	list, _, err := registry.Index([]projection.Projection{specOnly{spec: spec}}, types,
 		projection.Policy{Max: time.Minute, Base: 9 * time.Second}.Or(projection.DefaultPolicy()), "public")
 	if err != nil {
 		t.Fatal(err)

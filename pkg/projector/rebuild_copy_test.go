@@ -13,6 +13,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
+	"github.com/tidemark-go/tidemark/pkg/catalogue"
 	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projection"
@@ -147,14 +148,14 @@ func TestARangeIsNotCopiedTooLate(t *testing.T) {
 // vanish. Pages end at random events, with and without a catalogue.
 func TestFoldedDocumentsAreThoseThatWereAppliedOneByOne(t *testing.T) {
 	t.Parallel()
-	catalogue, err := journal.NewCatalogue(journal.EventType{Name: "changed", Version: 1, Aliases: []string{"altered"}})
+	types, err := catalogue.New(catalogue.EventType{Name: "changed", Version: 1, Aliases: []string{"altered"}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	type change struct{ Key, Op string }
-	worker := func(pool *pgxpool.Pool, version int, catalogue *journal.Catalogue, bytes int64) *Projector {
+	worker := func(pool *pgxpool.Pool, version int, types *catalogue.Catalogue, bytes int64) *Projector {
 		p, err := New(Config{
-			Pool: pool, Catalogue: catalogue, GroupBytes: bytes,
+			Pool: pool, Catalogue: types, GroupBytes: bytes,
 			Projections: []projection.Projection{projection.Document[[]int64]{
 				Name: "logs", Version: version, Types: []string{"changed"},
 				Key: func(e event.Event) (string, error) {
@@ -175,7 +176,7 @@ func TestFoldedDocumentsAreThoseThatWereAppliedOneByOne(t *testing.T) {
 		}
 		return p
 	}
-	for _, of := range []*journal.Catalogue{nil, catalogue} {
+	for _, of := range []*catalogue.Catalogue{nil, types} {
 		pool := pgtest.New(t)
 		random := rand.New(rand.NewPCG(1, 2))
 		for c := range 40 {

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/internal/store/failed"
+	"github.com/tidemark-go/tidemark/pkg/catalogue"
 	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projection"
@@ -65,10 +66,10 @@ func TestAKeyThatDoesNotOpenMeets(t *testing.T) {
 		reactions = `SELECT string_agg(campaign_id, ' ' ORDER BY id) FROM tidemark.scheduled`
 		rows      = `SELECT string_agg(campaign_id || ':' || mail, ' ' ORDER BY campaign_id, seq) FROM tidemark_views.mail_rows`
 	)
-	for name, meets := range map[string]func(t *testing.T, pool *pgxpool.Pool, catalogue *journal.Catalogue, id string){
-		"a rebuild": func(t *testing.T, pool *pgxpool.Pool, catalogue *journal.Catalogue, id string) {
+	for name, meets := range map[string]func(t *testing.T, pool *pgxpool.Pool, types *catalogue.Catalogue, id string){
+		"a rebuild": func(t *testing.T, pool *pgxpool.Pool, types *catalogue.Catalogue, id string) {
 			worker := func(version int) *projector.Projector {
-				return workerOf(t, pool, func(c *projector.Config) { c.Catalogue = catalogue }, mails(t, version)[1:3]...)
+				return workerOf(t, pool, func(c *projector.Config) { c.Catalogue = types }, mails(t, version)[1:3]...)
 			}
 			one, two := worker(1), worker(2)
 			drain(t, one)
@@ -87,8 +88,8 @@ func TestAKeyThatDoesNotOpenMeets(t *testing.T) {
 			})
 			expectText(t, pool, "rows", "bad: shop0:planted-2 shop1:planted-4", rows)
 		},
-		"a replay of the dead event": func(t *testing.T, pool *pgxpool.Pool, catalogue *journal.Catalogue, id string) {
-			p := workerOf(t, pool, func(c *projector.Config) { c.Catalogue = catalogue }, mails(t, 1)[1])
+		"a replay of the dead event": func(t *testing.T, pool *pgxpool.Pool, types *catalogue.Catalogue, id string) {
+			p := workerOf(t, pool, func(c *projector.Config) { c.Catalogue = types }, mails(t, 1)[1])
 			drain(t, p)
 			replay := func() {
 				t.Helper()
@@ -111,22 +112,22 @@ func TestAKeyThatDoesNotOpenMeets(t *testing.T) {
 			replay()
 			expectText(t, pool, "rows", "bad: shop0:planted-2 shop1:planted-4", rows)
 		},
-		"a process": func(t *testing.T, pool *pgxpool.Pool, catalogue *journal.Catalogue, id string) {
-			p := workerOf(t, pool, func(c *projector.Config) { c.Catalogue = catalogue },
+		"a process": func(t *testing.T, pool *pgxpool.Pool, types *catalogue.Catalogue, id string) {
+			p := workerOf(t, pool, func(c *projector.Config) { c.Catalogue = types },
 				processOfThanks())
 			drain(t, p)
-			mail(t, pool, catalogue, "shop0", 6)
-			mail(t, pool, catalogue, "bad", 8)
+			mail(t, pool, types, "shop0", 6)
+			mail(t, pool, types, "bad", 8)
 			drain(t, p)
 			expectText(t, pool, "dead", "thanks bad dead key", dead)
 			expectText(t, pool, "reactions", "shop1 shop0", reactions)
 			forgotten(t, pool, id, p)
 			expectText(t, pool, "reactions", "shop1 shop0 bad bad", reactions)
 		},
-		"a projection whose key is sealed": func(t *testing.T, pool *pgxpool.Pool, catalogue *journal.Catalogue, id string) {
-			p := workerOf(t, pool, func(c *projector.Config) { c.Catalogue = catalogue }, mails(t, 1)[1], mails(t, 1)[3])
+		"a projection whose key is sealed": func(t *testing.T, pool *pgxpool.Pool, types *catalogue.Catalogue, id string) {
+			p := workerOf(t, pool, func(c *projector.Config) { c.Catalogue = types }, mails(t, 1)[1], mails(t, 1)[3])
 			drain(t, p)
-			mail(t, pool, catalogue, "shop0", 6)
+			mail(t, pool, types, "shop0", 6)
 			drain(t, p)
 			expectText(t, pool, "dead", "mail_keys - dead key, mail_rows bad dead key", dead)
 			forgotten(t, pool, id, p)
@@ -134,12 +135,12 @@ func TestAKeyThatDoesNotOpenMeets(t *testing.T) {
 
 				`SELECT string_agg(doc::text, ' ' ORDER BY doc::text) FROM tidemark_views.mail_keys`)
 		},
-		"an inline apply": func(t *testing.T, pool *pgxpool.Pool, catalogue *journal.Catalogue, id string) {
-			p := workerOf(t, pool, func(c *projector.Config) { c.Catalogue = catalogue }, mails(t, 1)[1:3]...)
+		"an inline apply": func(t *testing.T, pool *pgxpool.Pool, types *catalogue.Catalogue, id string) {
+			p := workerOf(t, pool, func(c *projector.Config) { c.Catalogue = types }, mails(t, 1)[1:3]...)
 			drain(t, p)
 			inline := func(campaign string, e event.Event) error {
 				return pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-					places, err := journal.New(journal.Config{Catalogue: catalogue}).Append(t.Context(), tx, campaign, journal.Any, e)
+					places, err := journal.New(journal.Config{Catalogue: types}).Append(t.Context(), tx, campaign, journal.Any, e)
 					if err != nil {
 						return err
 					}
@@ -147,10 +148,10 @@ func TestAKeyThatDoesNotOpenMeets(t *testing.T) {
 				})
 			}
 			_, broken := broken(t, pool, "a")
-			if err := inline("bad", broken); err != nil && !errors.Is(err, journal.ErrBrokenKey) {
+			if err := inline("bad", broken); err != nil && !errors.Is(err, catalogue.ErrBrokenKey) {
 				t.Errorf("inline: %v", err)
 			}
-			if err := inline("new", broken); !errors.Is(err, journal.ErrBrokenKey) {
+			if err := inline("new", broken); !errors.Is(err, catalogue.ErrBrokenKey) {
 				t.Errorf("inline, in a campaign that has not failed: %v", err)
 			}
 			if err := inline("shop0", event.Event{
@@ -170,16 +171,16 @@ func TestAKeyThatDoesNotOpenMeets(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			pool := pgtest.New(t)
-			catalogue := mailCatalogue(t, "a")
+			types := mailCatalogue(t, "a")
 			id, e := broken(t, pool, "a")
-			mail(t, pool, catalogue, "shop0", 2)
+			mail(t, pool, types, "shop0", 2)
 			if name == "a process" {
 				// A process reacts to events since its registration.
-				drain(t, workerOf(t, pool, func(c *projector.Config) { c.Catalogue = catalogue }, processOfThanks()))
+				drain(t, workerOf(t, pool, func(c *projector.Config) { c.Catalogue = types }, processOfThanks()))
 			}
 			appendEvents(t, pool, "bad", e)
-			mail(t, pool, catalogue, "shop1", 4)
-			meets(t, pool, catalogue, id)
+			mail(t, pool, types, "shop1", 4)
+			meets(t, pool, types, id)
 		})
 	}
 }

@@ -14,6 +14,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/tidemark-go/tidemark/pkg/catalogue"
+	"github.com/tidemark-go/tidemark/pkg/catalogue/yamlfile"
 	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/lookback"
@@ -41,30 +43,30 @@ const mailTypes = `types:
 `
 
 // mailCatalogue seals with the key of the name.
-func mailCatalogue(t *testing.T, key string) *journal.Catalogue {
+func mailCatalogue(t *testing.T, key string) *catalogue.Catalogue {
 	t.Helper()
-	catalogue, err := journal.LoadCatalogue(fstest.MapFS{"c.yaml": {Data: []byte(mailTypes)}}, "c.yaml")
+	types, err := yamlfile.Load(fstest.MapFS{"c.yaml": {Data: []byte(mailTypes)}}, "c.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
-	wrappers, err := journal.ParseWrappingKeys(key + ":MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=")
+	wrappers, err := catalogue.ParseWrappingKeys(key + ":MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=")
 	if err != nil {
 		t.Fatal(err)
 	}
-	sealer, err := journal.NewSealer(wrappers...)
+	sealer, err := catalogue.NewSealer(wrappers...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return catalogue.Sealed(sealer)
+	return types.Sealed(sealer)
 }
 
 // mail appends an event of the old version if the number is odd.
-func mail(t *testing.T, pool *pgxpool.Pool, catalogue *journal.Catalogue, campaign string, n int) {
+func mail(t *testing.T, pool *pgxpool.Pool, types *catalogue.Catalogue, campaign string, n int) {
 	t.Helper()
 	e := event.Event{Type: "mailed", Version: 2 - n%2, Payload: fmt.Appendf(nil, `{"customer": "c%d", %q: "planted-%d"}`, n,
 		[]string{"mail", "address"}[n%2], n)}
 	if err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-		_, err := journal.New(journal.Config{Catalogue: catalogue}).Append(t.Context(), tx, campaign, journal.Any, e)
+		_, err := journal.New(journal.Config{Catalogue: types}).Append(t.Context(), tx, campaign, journal.Any, e)
 		return err
 	}); err != nil {
 		t.Fatal(err)
@@ -126,13 +128,13 @@ func expectMails(t *testing.T, pool *pgxpool.Pool, want string) {
 func TestProjectionsInGoSeeSealedFieldsOpenAndSQLFilesAsTheyAre(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
-	catalogue := mailCatalogue(t, "a")
+	types := mailCatalogue(t, "a")
 	worker := func(version int) *projector.Projector {
-		return workerOf(t, pool, func(c *projector.Config) { c.Catalogue = catalogue }, mails(t, version)...)
+		return workerOf(t, pool, func(c *projector.Config) { c.Catalogue = types }, mails(t, version)...)
 	}
 	one := worker(1)
 	for n := range 6 {
-		mail(t, pool, catalogue, fmt.Sprint("shop", n/3), n)
+		mail(t, pool, types, fmt.Sprint("shop", n/3), n)
 	}
 	drain(t, one)
 	const all = "planted-0 planted-1 planted-2 planted-3 planted-4 planted-5"
@@ -156,8 +158,8 @@ func TestAWorkerWithoutTheWrappingKeyAppliesNothing(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
 	right := mailCatalogue(t, "a")
-	worker := func(catalogue *journal.Catalogue) *projector.Projector {
-		return workerOf(t, pool, func(c *projector.Config) { c.Catalogue = catalogue }, mails(t, 1)[1:3]...)
+	worker := func(types *catalogue.Catalogue) *projector.Projector {
+		return workerOf(t, pool, func(c *projector.Config) { c.Catalogue = types }, mails(t, 1)[1:3]...)
 	}
 	mail(t, pool, right, "shop", 2)
 	drain(t, worker(mailCatalogue(t, "b")))
@@ -197,11 +199,11 @@ func TestAKeyThatDoesNotOpenIsTheFaultOfItsEventAlone(t *testing.T) {
 		t.Run(by, func(t *testing.T) {
 			t.Parallel()
 			pool := pgtest.New(t)
-			catalogue := mailCatalogue(t, "a")
+			types := mailCatalogue(t, "a")
 			id, e := broken(t, pool, by)
-			mail(t, pool, catalogue, "shop0", 2)
+			mail(t, pool, types, "shop0", 2)
 			appendEvents(t, pool, "bad", e)
-			mail(t, pool, catalogue, "shop1", 4)
+			mail(t, pool, types, "shop1", 4)
 			byCustomer := projection.Document[[]string]{
 				Name: "mail_customers", Version: 1, Types: []string{"mailed"}, Scope: projection.ScopeJournal,
 				Key: func(e event.Event) (string, error) {
@@ -214,9 +216,9 @@ func TestAKeyThatDoesNotOpenIsTheFaultOfItsEventAlone(t *testing.T) {
 					return err
 				},
 			}
-			p := workerOf(t, pool, func(c *projector.Config) { c.Catalogue = catalogue }, append(mails(t, 1)[1:3], byCustomer)...)
+			p := workerOf(t, pool, func(c *projector.Config) { c.Catalogue = types }, append(mails(t, 1)[1:3], byCustomer)...)
 			drain(t, p)
-			mail(t, pool, catalogue, "shop0", 6)
+			mail(t, pool, types, "shop0", 6)
 			drain(t, p)
 			expectText(t, pool, "rows", "planted-2 planted-4 planted-6",
 				`SELECT string_agg(mail, ' ' ORDER BY mail) FROM tidemark_views.mail_rows`)
@@ -235,16 +237,16 @@ func TestAKeyThatDoesNotOpenIsTheFaultOfItsEventAlone(t *testing.T) {
 func TestASealedFieldThatWasMovedFailsItsEventAlone(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
-	catalogue := mailCatalogue(t, "a")
-	mail(t, pool, catalogue, "shop0", 2)
-	mail(t, pool, catalogue, "shop1", 4)
+	types := mailCatalogue(t, "a")
+	mail(t, pool, types, "shop0", 2)
+	mail(t, pool, types, "shop1", 4)
 	stored, err := journal.Get(t.Context(), pool, "shop0", 1)
 	if err != nil {
 		t.Fatal(err)
 	}
 	appendEvents(t, pool, "shop0", event.Event{Type: "mailed", Version: 2, Payload: stored.Payload})
-	mail(t, pool, catalogue, "shop1", 6)
-	drain(t, workerOf(t, pool, func(c *projector.Config) { c.Catalogue = catalogue }, mails(t, 1)[1:]...))
+	mail(t, pool, types, "shop1", 6)
+	drain(t, workerOf(t, pool, func(c *projector.Config) { c.Catalogue = types }, mails(t, 1)[1:]...))
 	expectText(t, pool, "failed", "mail_keys mail_lists mail_rows", `SELECT string_agg(projection, ' ' ORDER BY projection)
 		FROM tidemark.deferred WHERE error_message LIKE '%was moved or changed%'`)
 	expectText(t, pool, "rows", "planted-2 planted-4 planted-6",
@@ -254,9 +256,9 @@ func TestASealedFieldThatWasMovedFailsItsEventAlone(t *testing.T) {
 func TestAKeyThatFailedCatchesUpWithSealedFieldsOpen(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
-	catalogue, fails := mailCatalogue(t, "a"), true
+	types, fails := mailCatalogue(t, "a"), true
 	p := workerOf(t, pool, func(c *projector.Config) {
-		c.Catalogue, c.OnFailure = catalogue, projection.Policy{Base: time.Second, Max: time.Second}
+		c.Catalogue, c.OnFailure = types, projection.Policy{Base: time.Second, Max: time.Second}
 	},
 		projection.Document[[]string]{
 			Name: "mail_keys", Version: 1, Types: []string{"mailed"}, Scope: projection.ScopeJournal,
@@ -270,7 +272,7 @@ func TestAKeyThatFailedCatchesUpWithSealedFieldsOpen(t *testing.T) {
 			},
 		})
 	for n := 2; n < 6; n++ {
-		mail(t, pool, catalogue, "shop", n)
+		mail(t, pool, types, "shop", n)
 	}
 	drain(t, p)
 	expectText(t, pool, "failed", "1", `SELECT count(*)::text FROM tidemark.deferred WHERE error_message LIKE '%not yet%'`)
@@ -289,7 +291,7 @@ func TestAKeyThatFailedCatchesUpWithSealedFieldsOpen(t *testing.T) {
 func TestAProcessAndAnInlineApplySealAndOpen(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
-	catalogue := mailCatalogue(t, "a")
+	types := mailCatalogue(t, "a")
 	process := projection.Process[int]{
 		Name: "thanks", Version: 1, Types: []string{"mailed"},
 		Key:  func(e event.Event) (string, error) { return e.CampaignID, nil },
@@ -300,10 +302,10 @@ func TestAProcessAndAnInlineApplySealAndOpen(t *testing.T) {
 			return []projection.Do{{Campaign: e.CampaignID, Events: []event.Event{{Type: "thanked", Payload: payload}}}}, err
 		},
 	}
-	p := workerOf(t, pool, func(c *projector.Config) { c.Catalogue = catalogue }, process)
+	p := workerOf(t, pool, func(c *projector.Config) { c.Catalogue = types }, process)
 	drain(t, p)
-	mail(t, pool, catalogue, "shop", 2)
-	mail(t, pool, catalogue, "shop", 3)
+	mail(t, pool, types, "shop", 2)
+	mail(t, pool, types, "shop", 3)
 	drain(t, p)
 	if n := fire(t, pool); n != 2 {
 		t.Errorf("%d reactions", n)
@@ -314,12 +316,12 @@ func TestAProcessAndAnInlineApplySealAndOpen(t *testing.T) {
 	assertNothingDeferred(t, pool)
 
 	inline := pgtest.New(t)
-	q := workerOf(t, inline, func(c *projector.Config) { c.Catalogue = catalogue }, mails(t, 1)[1:3]...)
+	q := workerOf(t, inline, func(c *projector.Config) { c.Catalogue = types }, mails(t, 1)[1:3]...)
 	if err := q.Register(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if err := pgx.BeginFunc(t.Context(), inline, func(tx pgx.Tx) error {
-		places, err := journal.New(journal.Config{Catalogue: catalogue}).Append(t.Context(), tx, "shop", journal.Any, event.Event{
+		places, err := journal.New(journal.Config{Catalogue: types}).Append(t.Context(), tx, "shop", journal.Any, event.Event{
 			Type:    "mailed",
 			Payload: []byte(`{"customer": "c", "mail": "planted-9"}`),
 		})
@@ -338,7 +340,7 @@ func TestAProcessAndAnInlineApplySealAndOpen(t *testing.T) {
 
 // service is a wrapping key that can be out of reach.
 type service struct {
-	journal.Wrapper
+	catalogue.Wrapper
 	away atomic.Bool
 	errs atomic.Int64
 }
@@ -355,13 +357,13 @@ func TestAWorkerWaitsWhileItsKeyServiceIsAway(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
 	mail(t, pool, mailCatalogue(t, "a"), "shop", 2)
-	wrappers, err := journal.ParseWrappingKeys("a:MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=")
+	wrappers, err := catalogue.ParseWrappingKeys("a:MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=")
 	if err != nil {
 		t.Fatal(err)
 	}
 	kms := &service{Wrapper: wrappers[0]}
 	kms.away.Store(true)
-	sealer, err := journal.NewSealer(kms)
+	sealer, err := catalogue.NewSealer(kms)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"pgregory.net/rapid"
 
+	"github.com/tidemark-go/tidemark/pkg/catalogue"
 	"github.com/tidemark-go/tidemark/pkg/event"
-	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/pkg/projector/sqlfile"
@@ -101,21 +101,21 @@ func TestAnSQLFileRunsAsAFunctionOfTheDatabase(t *testing.T) {
 	})
 	t.Run("unless the catalogue changes its events", func(t *testing.T) {
 		t.Parallel()
-		upcast := map[int]journal.Upcaster{1: journal.Remove("old")}
-		for _, eventType := range []journal.EventType{
+		upcast := map[int]catalogue.Upcaster{1: catalogue.Remove("old")}
+		for _, eventType := range []catalogue.EventType{
 			{Name: "added", Aliases: []string{"plus"}},
 			{Name: "added", Version: 2, Upcast: upcast},
 		} {
 			pool := pgtest.New(t)
 			appendEvents(t, pool, "c", added("1"), event.Event{Type: "plus", Payload: json.RawMessage(`{"n": 5}`)},
 				event.Event{Type: "added", Version: 2, Payload: json.RawMessage(`{"n": 7}`)})
-			catalogue, err := journal.NewCatalogue(eventType)
+			types, err := catalogue.New(eventType)
 			if err != nil {
 				t.Fatal(err)
 			}
 			p, err := projector.New(projector.Config{
 				Pool: pool, Projections: []projection.Projection{sums(t, addPayload)},
-				Catalogue: catalogue,
+				Catalogue: types,
 			})
 			if err != nil {
 				t.Fatal(err)
@@ -135,14 +135,14 @@ func TestAnSQLFileRunsAsAFunctionOfTheDatabase(t *testing.T) {
 		newer := added("5")
 		newer.Version = 2
 		appendEvents(t, pool, "c", added("1"), added("2"), newer, added("9"))
-		catalogue, err := journal.NewCatalogue(journal.EventType{Name: "added"},
-			journal.EventType{Name: "removed", Version: 2})
+		types, err := catalogue.New(catalogue.EventType{Name: "added"},
+			catalogue.EventType{Name: "removed", Version: 2})
 		if err != nil {
 			t.Fatal(err)
 		}
 		p, err := projector.New(projector.Config{
 			Pool: pool, Projections: []projection.Projection{sums(t, addPayload)},
-			Catalogue: catalogue,
+			Catalogue: types,
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -8,8 +8,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/tidemark-go/tidemark/pkg/catalogue"
 	"github.com/tidemark-go/tidemark/pkg/event"
-	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
@@ -33,13 +33,13 @@ func TestCheckReportsAllFaultsTogether(t *testing.T) {
 		by`, pgx.QueryExecModeSimpleProtocol); err != nil {
 		t.Fatal(err)
 	}
-	catalogue, err := journal.NewCatalogue(journal.EventType{Name: "seen", Intent: event.AuditOnly},
-		journal.EventType{Name: "folded", Intent: event.ReplayOnly},
-		journal.EventType{Name: "renamed", Aliases: []string{"before"}})
+	types, err := catalogue.New(catalogue.EventType{Name: "seen", Intent: event.AuditOnly},
+		catalogue.EventType{Name: "folded", Intent: event.ReplayOnly},
+		catalogue.EventType{Name: "renamed", Aliases: []string{"before"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := projector.New(projector.Config{Pool: pool, Catalogue: catalogue, Projections: []projection.Projection{
+	p, err := projector.New(projector.Config{Pool: pool, Catalogue: types, Projections: []projection.Projection{
 		ledger(), counters(), handling("eager", `CREATE TABLE one (a int)`, "seen", "folded", "before"),
 		handling("second", `CREATE TABLE one (b int);
 			CREATE TABLE ledger (c int)`, "moved"),

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/internal/store/publications"
+	"github.com/tidemark-go/tidemark/pkg/catalogue/yamlfile"
 	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
@@ -246,7 +247,7 @@ func TestEventsArriveAsTheCatalogueSaysTheyAreToday(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	catalogue, err := journal.LoadCatalogue(fstest.MapFS{"c.yaml": {Data: []byte("types:\n  named:\n    version: 2\n   " +
+	catalogue, err := yamlfile.Load(fstest.MapFS{"c.yaml": {Data: []byte("types:\n  named:\n    version: 2\n   " +
 		" aliases: [renamed]\n    upcast: {1: [{rename: {a: b}}]}\n")}}, "c.yaml")
 	if err != nil {
 		t.Fatal(err)

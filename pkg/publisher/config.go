@@ -18,8 +18,8 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/ledger"
 	"github.com/tidemark-go/tidemark/internal/store/pages"
+	"github.com/tidemark-go/tidemark/pkg/catalogue"
 	"github.com/tidemark-go/tidemark/pkg/event"
-	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
 // Connections is the most connections of the pool that a relay uses at once, whatever the number of
@@ -33,9 +33,9 @@ type Config struct {
 	Topics     []Topic
 	Publishers []Publisher
 
-	Catalogue  *journal.Catalogue // aliases and upcasters; default: events as appended
-	Archive    event.Archive      // reads archived events; default: they are an error
-	Logger     *slog.Logger       // default: discard
+	Catalogue  *catalogue.Catalogue // aliases and upcasters; default: events as appended
+	Archive    event.Archive        // reads archived events; default: they are an error
+	Logger     *slog.Logger         // default: discard
 	Registerer prometheus.Registerer
 
 	// creates a span for each batch, with links to its events' traces; default nil: no spans, at no cost
@@ -214,7 +214,7 @@ func tagged(e *event.Event, tag string) bool {
 type part struct {
 	topic       string
 	filter      *Filter
-	catalogue   *journal.Catalogue
+	catalogue   *catalogue.Catalogue
 	campaign    string
 	from, until int64 // the first seq, and a position
 	limit       int

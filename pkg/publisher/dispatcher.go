@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/tidemark-go/tidemark/internal/redact"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/catalogue"
 )
 
 const (
@@ -176,6 +176,6 @@ func (p *pair) block(e *Event, f refusal) error {
 		p.blocked, p.blockedFor = e.Position, 0
 	}
 	p.blockedFor++
-	usedUp := p.blockedFor >= p.to.Attempts && !errors.Is(f.err, journal.ErrWrappingKey)
+	usedUp := p.blockedFor >= p.to.Attempts && !errors.Is(f.err, catalogue.ErrWrappingKey)
 	return &blockedError{refusal: f, event: e, attempts: p.blockedFor, final: f.permanent || usedUp}
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/ledger"
 	"github.com/tidemark-go/tidemark/internal/store/pages"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/catalogue"
 )
 
 // drainer lets parked campaigns catch up.
@@ -154,7 +154,7 @@ func (d *drainer) sendRest(ctx context.Context, s *sender, c *returning, batch [
 	case isPause(c.err):
 	case !c.refused && blamesNobody(c.err):
 		c.down = true
-	case c.permanent || c.refused && c.sent > 0 || errors.Is(c.err, journal.ErrWrappingKey):
+	case c.permanent || c.refused && c.sent > 0 || errors.Is(c.err, catalogue.ErrWrappingKey):
 		c.blamed = true
 	default:
 		h := s.healthy(ctx)

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/internal/store/publications"
+	"github.com/tidemark-go/tidemark/pkg/catalogue"
 	"github.com/tidemark-go/tidemark/pkg/erasure"
 	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
@@ -42,7 +43,7 @@ func TestANoticeGoesWhereTheErasedEventsWent(t *testing.T) {
 		"no named of another":    {EventTypes: []string{notice}, CampaignPrefix: "bank"},
 		"no type and yes prefix": {EventTypes: []string{"shipped"}, CampaignPrefix: "shop"},
 	}
-	catalogue, err := journal.NewCatalogue(journal.EventType{Name: "paid", Aliases: []string{"settled"}})
+	types, err := catalogue.New(catalogue.EventType{Name: "paid", Aliases: []string{"settled"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,9 +62,9 @@ func TestANoticeGoesWhereTheErasedEventsWent(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	who, err := journal.NewCatalogue(
-		journal.EventType{Name: "ordered", Subject: []string{"who"}, Personal: []string{"who"}},
-		journal.EventType{Name: "settled", Subject: []string{"who"}, Personal: []string{"who"}})
+	who, err := catalogue.New(
+		catalogue.EventType{Name: "ordered", Subject: []string{"who"}, Personal: []string{"who"}},
+		catalogue.EventType{Name: "settled", Subject: []string{"who"}, Personal: []string{"who"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +85,7 @@ func TestANoticeGoesWhereTheErasedEventsWent(t *testing.T) {
 
 	sink := &memory.Sink{}
 	cfg := quick(pool, sink, func(c *publisher.Config, p *publisher.Publisher) {
-		c.Topics, p.Topics, c.Catalogue = nil, nil, catalogue
+		c.Topics, p.Topics, c.Catalogue = nil, nil, types
 		for name, filter := range filters {
 			c.Topics = append(c.Topics, publisher.Topic{Name: name, Filter: filter})
 			p.Topics = append(p.Topics, name)
@@ -137,7 +138,7 @@ func TestANoticeGoesWhereTheErasedEventsWent(t *testing.T) {
 			return nil
 		}}}
 		r := publisher.ReplayRequest{
-			Topic: publisher.Topic{Name: name, Filter: filter}, To: to, CampaignID: "shop", From: 3, Catalogue: catalogue, By: "anna",
+			Topic: publisher.Topic{Name: name, Filter: filter}, To: to, CampaignID: "shop", From: 3, Catalogue: types, By: "anna",
 		}
 		if _, err := publisher.Replay(t.Context(), pool, r); err != nil {
 			t.Error(err)

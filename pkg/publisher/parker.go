@@ -10,7 +10,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/redact"
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/ledger"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/catalogue"
 )
 
 type parker struct{ *agenda }
@@ -34,7 +34,7 @@ func (pk *parker) writeParks(p *pair) {
 
 func (p *pair) refused(e *Event, attempts int, err error, permanent bool) *ledger.Refused {
 	final := permanent || attempts >= p.to.Attempts
-	if errors.Is(err, journal.ErrWrappingKey) { // no attempt: nothing was sent
+	if errors.Is(err, catalogue.ErrWrappingKey) { // no attempt: nothing was sent
 		attempts, final = 0, false
 	}
 	return &ledger.Refused{

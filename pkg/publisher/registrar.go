@@ -10,8 +10,8 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/ledger"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
+	"github.com/tidemark-go/tidemark/pkg/catalogue"
 	"github.com/tidemark-go/tidemark/pkg/event"
-	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
 // register adds rows for pairs that have none, each at its publisher's Start.
@@ -53,7 +53,7 @@ func (c *claimer) register(ctx context.Context, conn *pgxpool.Conn) error {
 }
 
 // takes is the filter for the database, with the names under which events are stored.
-func (f *Filter) takes(catalogue *journal.Catalogue) ledger.Takes {
+func (f *Filter) takes(types *catalogue.Catalogue) ledger.Takes {
 	if f.CampaignPrefix == "" && len(f.EventTypes)+len(f.Intents)+len(f.tags()) == 0 {
 		return ledger.Takes{}
 	}
@@ -61,8 +61,8 @@ func (f *Filter) takes(catalogue *journal.Catalogue) ledger.Takes {
 		Intents: f.Intents, Prefix: f.CampaignPrefix, Required: f.RequiredTags, AnyOf: f.AnyOfTags, Notices: true,
 	}
 	for _, name := range f.EventTypes {
-		if catalogue.Names(name)[0] == name { // events have the current name
-			takes.Types = append(takes.Types, catalogue.Names(name)...)
+		if types.Names(name)[0] == name { // events have the current name
+			takes.Types = append(takes.Types, types.Names(name)...)
 		}
 	}
 	if takes.Types == nil && len(f.EventTypes) > 0 {

@@ -11,8 +11,8 @@ import (
 	"github.com/tidemark-go/tidemark/internal/redact"
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
+	"github.com/tidemark-go/tidemark/pkg/catalogue"
 	"github.com/tidemark-go/tidemark/pkg/event"
-	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/publisher/internal/pace"
 )
 
@@ -21,11 +21,11 @@ type ReplayRequest struct {
 	Topic      Topic // only its events are sent
 	To         Publisher
 	CampaignID string
-	From       int64              // the first seq; at least 1
-	Until      int64              // the last seq; 0: up to what is committed when it starts
-	Catalogue  *journal.Catalogue // as in [Config]
-	Attempts   int                // consecutive failures of the sink before it gives up; default 10
-	DryRun     bool               // only count
+	From       int64                // the first seq; at least 1
+	Until      int64                // the last seq; 0: up to what is committed when it starts
+	Catalogue  *catalogue.Catalogue // as in [Config]
+	Attempts   int                  // consecutive failures of the sink before it gives up; default 10
+	DryRun     bool                 // only count
 	Progress   func(seq, sent int64)
 
 	By     string // who asked for it; required

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/internal/store/publications"
+	"github.com/tidemark-go/tidemark/pkg/catalogue"
 	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
@@ -21,22 +22,22 @@ import (
 func TestAPublisherSendsSealedFieldsAsTheyAreUnlessItOpensThem(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
-	types, err := journal.NewCatalogue(journal.EventType{Name: "mailed", Subject: []string{"by"}, Personal: []string{"text"}})
+	types, err := catalogue.New(catalogue.EventType{Name: "mailed", Subject: []string{"by"}, Personal: []string{"text"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	wrappers, err := journal.ParseWrappingKeys("a:MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=")
+	wrappers, err := catalogue.ParseWrappingKeys("a:MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=")
 	if err != nil {
 		t.Fatal(err)
 	}
-	sealer, err := journal.NewSealer(wrappers...)
+	sealer, err := catalogue.NewSealer(wrappers...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	catalogue := types.Sealed(sealer)
+	types = types.Sealed(sealer)
 	appendMail := func() {
 		if err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-			_, err := journal.New(journal.Config{Catalogue: catalogue}).Append(t.Context(), tx, "a", journal.Any, event.Event{
+			_, err := journal.New(journal.Config{Catalogue: types}).Append(t.Context(), tx, "a", journal.Any, event.Event{
 				Type:    "mailed",
 				Payload: []byte(`{"by": "ann", "text": "planted"}`),
 			})
@@ -50,12 +51,12 @@ func TestAPublisherSendsSealedFieldsAsTheyAreUnlessItOpensThem(t *testing.T) {
 	start(t, quick(pool, closed, func(c *publisher.Config, p *publisher.Publisher) {
 		opens := *p
 		opens.Name, opens.Sink, opens.OpenSealed = "open", open, true
-		c.Catalogue, c.Publishers = catalogue, []publisher.Publisher{*p, opens}
+		c.Catalogue, c.Publishers = types, []publisher.Publisher{*p, opens}
 	}))
 	eventually(t, "both have the event", func() bool { return len(closed.Received()) == 1 && len(open.Received()) == 1 })
 	for name, sink := range map[string]*memory.Sink{"closed": closed, "open": open} {
 		r := replayTo(sink)
-		r.Catalogue, r.From, r.Until, r.To.OpenSealed = catalogue, 1, 1, name == "open"
+		r.Catalogue, r.From, r.Until, r.To.OpenSealed = types, 1, 1, name == "open"
 		if _, err := publisher.Replay(t.Context(), pool, r); err != nil {
 			t.Fatal(err)
 		}
@@ -85,15 +86,15 @@ func TestAKeyThatDoesNotOpenParksItsEventAlone(t *testing.T) {
 		t.Run(by, func(t *testing.T) {
 			t.Parallel()
 			pool := pgtest.New(t)
-			types, err := journal.NewCatalogue(journal.EventType{Name: "mailed", Subject: []string{"by"}, Personal: []string{"text"}})
+			types, err := catalogue.New(catalogue.EventType{Name: "mailed", Subject: []string{"by"}, Personal: []string{"text"}})
 			if err != nil {
 				t.Fatal(err)
 			}
-			wrappers, err := journal.ParseWrappingKeys("a:MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=")
+			wrappers, err := catalogue.ParseWrappingKeys("a:MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=")
 			if err != nil {
 				t.Fatal(err)
 			}
-			sealer, err := journal.NewSealer(wrappers...)
+			sealer, err := catalogue.NewSealer(wrappers...)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -149,7 +150,7 @@ func TestAKeyThatDoesNotOpenParksItsEventAlone(t *testing.T) {
 
 // service is a wrapping key that can be out of reach.
 type service struct {
-	journal.Wrapper
+	catalogue.Wrapper
 	away atomic.Bool
 	errs atomic.Int64
 }
@@ -165,18 +166,18 @@ func (s *service) Unwrap(ctx context.Context, wrapped, bound []byte) ([]byte, er
 func TestAPublisherThatOpensWaitsWhileItsKeyServiceIsAway(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
-	types, err := journal.NewCatalogue(journal.EventType{Name: "mailed", Subject: []string{"by"}, Personal: []string{"text"}})
+	types, err := catalogue.New(catalogue.EventType{Name: "mailed", Subject: []string{"by"}, Personal: []string{"text"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	wrappers, err := journal.ParseWrappingKeys("a:MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=")
+	wrappers, err := catalogue.ParseWrappingKeys("a:MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=")
 	if err != nil {
 		t.Fatal(err)
 	}
 	kms := &service{Wrapper: wrappers[0]}
 	kms.away.Store(true)
-	inAppends, err1 := journal.NewSealer(wrappers...)
-	inWorker, err2 := journal.NewSealer(kms)
+	inAppends, err1 := catalogue.NewSealer(wrappers...)
+	inWorker, err2 := catalogue.NewSealer(kms)
 	if err := errors.Join(err1, err2); err != nil {
 		t.Fatal(err)
 	}

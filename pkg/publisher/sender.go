@@ -13,7 +13,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/slice"
 	"github.com/tidemark-go/tidemark/internal/store/ledger"
 	"github.com/tidemark-go/tidemark/internal/tracing"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/catalogue"
 )
 
 type outcome struct {
@@ -30,7 +30,7 @@ type refusal struct {
 
 // faulty is the refusal of an event that cannot be sent. One whose key is out of reach may be sent later.
 func faulty(index int, err error) refusal {
-	return refusal{index, err, !errors.Is(err, journal.ErrWrappingKey)}
+	return refusal{index, err, !errors.Is(err, catalogue.ErrWrappingKey)}
 }
 
 func (o *outcome) count() int { return slice.Count(o.sent, func(sent bool) bool { return sent }) }
@@ -228,7 +228,7 @@ func (s *sender) failsAgain(ctx context.Context, o *outcome, events []Event, sus
 // judge drops refusals that may not be the event's fault: if nothing got through and the sink does
 // not report healthy, it may be down. Permanent refusals stand.
 func (s *sender) judge(ctx context.Context, o *outcome) {
-	passing := func(r refusal) bool { return !r.permanent && !errors.Is(r.err, journal.ErrWrappingKey) }
+	passing := func(r refusal) bool { return !r.permanent && !errors.Is(r.err, catalogue.ErrWrappingKey) }
 	first := slices.IndexFunc(o.refused, passing)
 	if first < 0 || o.count() > 0 || s.healthy(ctx) == healthy {
 		return

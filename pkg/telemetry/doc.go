@@ -3,4 +3,6 @@
 //
 // [NewTracer] measures the appends of a pool's connections. [Trace] is the option of a journal by which
 // events carry the trace of their append, so that workers link to it.
+//
+// Stability: as of version 1, no function changes its meaning.
 package telemetry

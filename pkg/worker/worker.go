@@ -26,7 +26,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/app"
 	"github.com/tidemark-go/tidemark/pkg/archive"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/catalogue"
 	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
@@ -43,7 +43,7 @@ type Options struct {
 	Projections []projection.Projection
 
 	// Catalogue describes the events. Default: the file of TIDEMARK_CATALOGUE, if it is set.
-	Catalogue *journal.Catalogue
+	Catalogue *catalogue.Catalogue
 
 	// Sinks are the kinds of sinks that TIDEMARK_PUBLISHERS and TIDEMARK_PUBLISH_URL can name, such as
 	// webhook.Kind(). Only their clients are linked. Default: none.

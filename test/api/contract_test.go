@@ -26,8 +26,9 @@ projection.Document projection.Handlers projection.Process projection.Spec proje
 projection.Do projection.ApplyError lookback.State lookback.Change lookback.Why lookback.VerifyRequest
 lookback.VerifyReport lookback.Difference lookback.OwnerError waiter.NotAppliedError projector.Config worker.Options
 publisher.Config publisher.Topic publisher.Publisher publisher.Sink publisher.Message publisher.BatchError
-journal.Appended journal.Batch journal.Command journal.Decision journal.Outcome journal.Token journal.EventType
-journal.InvalidEventError`
+journal.Appended journal.Batch journal.Command journal.Decision journal.Outcome journal.Token journal.Config
+journal.InvalidEventError catalogue.EventType catalogue.Schema catalogue.Wrapper catalogue.Change catalogue.Report
+catalogue.Misfit`
 
 // TestDocumentationShowsTheFields looks for exported fields, or methods of interfaces, of the types that users
 // fill in and read.

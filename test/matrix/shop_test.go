@@ -12,8 +12,9 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/tidemark-go/tidemark/pkg/catalogue"
+	"github.com/tidemark-go/tidemark/pkg/catalogue/yamlfile"
 	"github.com/tidemark-go/tidemark/pkg/event"
-	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projection"
 )
 
@@ -32,12 +33,12 @@ const shopTypes = `types:
 `
 
 // types is the catalogue of the events.
-func types() *journal.Catalogue {
-	catalogue, err := journal.LoadCatalogue(fstest.MapFS{"c.yaml": {Data: []byte(shopTypes)}}, "c.yaml")
+func types() *catalogue.Catalogue {
+	types, err := yamlfile.Load(fstest.MapFS{"c.yaml": {Data: []byte(shopTypes)}}, "c.yaml")
 	if err != nil {
 		panic(err)
 	}
-	return catalogue
+	return types
 }
 
 // wrappingKeys by name.
@@ -51,12 +52,12 @@ func wrappingKeys(names ...string) string {
 	return strings.Join(lines, "\n")
 }
 
-func wrapped(names ...string) *journal.Sealer {
-	wrappers, err := journal.ParseWrappingKeys(wrappingKeys(names...))
+func wrapped(names ...string) *catalogue.Sealer {
+	wrappers, err := catalogue.ParseWrappingKeys(wrappingKeys(names...))
 	if err != nil {
 		panic(err)
 	}
-	sealer, err := journal.NewSealer(wrappers...)
+	sealer, err := catalogue.NewSealer(wrappers...)
 	if err != nil {
 		panic(err)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/tidemark-go/tidemark/pkg/catalogue"
 	"github.com/tidemark-go/tidemark/pkg/erasure"
 	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
@@ -15,30 +16,30 @@ import (
 func TestKeysAreForThoseWhoNeedThem(t *testing.T) {
 	t.Parallel()
 	in := install(t, true)
-	wrappers, err := journal.ParseWrappingKeys(`b:MTIzNDU2Nzg5MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTI=
+	wrappers, err := catalogue.ParseWrappingKeys(`b:MTIzNDU2Nzg5MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTI=
 		a:MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=`)
 	must(t, err)
-	sealer, err := journal.NewSealer(wrappers[1])
+	sealer, err := catalogue.NewSealer(wrappers[1])
 	must(t, err)
-	types, err := journal.NewCatalogue(journal.EventType{Name: "noted", Subject: []string{"by"}, Personal: []string{"text"}})
+	types, err := catalogue.New(catalogue.EventType{Name: "noted", Subject: []string{"by"}, Personal: []string{"text"}})
 	must(t, err)
-	catalogue := types.Sealed(sealer)
+	types = types.Sealed(sealer)
 	appender, worker, operator := in.as(t, "appender"), in.as(t, "worker"), in.as(t, "operator")
 	for range 2 { // the key is created, and found
 		must(t, pgx.BeginFunc(t.Context(), appender, func(tx pgx.Tx) error {
-			_, err := journal.New(journal.Config{Catalogue: catalogue}).Append(t.Context(), tx, "c", journal.Any,
+			_, err := journal.New(journal.Config{Catalogue: types}).Append(t.Context(), tx, "c", journal.Any,
 				event.Event{Type: "noted", Payload: []byte(`{"by": "ann", "text": "planted"}`)})
 			return err
 		}))
 	}
-	wrong, err := journal.ParseWrappingKeys("a:MjM0NTY3ODkwMTIzNDU2Nzg5MDEyMzQ1Njc4OTAxMjM=")
+	wrong, err := catalogue.ParseWrappingKeys("a:MjM0NTY3ODkwMTIzNDU2Nzg5MDEyMzQ1Njc4OTAxMjM=")
 	must(t, err)
-	wrongSealer, err := journal.NewSealer(wrong...)
+	wrongSealer, err := catalogue.NewSealer(wrong...)
 	must(t, err)
 	must(t, pgx.BeginFunc(t.Context(), appender, func(tx pgx.Tx) error {
 		_, err := journal.New(journal.Config{Catalogue: types.Sealed(wrongSealer)}).Append(t.Context(), tx, "c", journal.Any,
 			event.Event{Type: "noted", Payload: []byte(`{"by": "ann", "text": "planted"}`)})
-		if !errors.Is(err, journal.ErrBrokenKey) {
+		if !errors.Is(err, catalogue.ErrBrokenKey) {
 			t.Errorf("an appender with another wrapping key: %v", err)
 		}
 		_, err = tx.Exec(t.Context(), "SELECT") // it may not compare keys, and its transaction goes on
@@ -49,7 +50,7 @@ func TestKeysAreForThoseWhoNeedThem(t *testing.T) {
 	if text, err := event.Decode[struct{ Text string }](e); err != nil || text.Text != "planted" {
 		t.Errorf("a worker reads %+v, %v", text, err)
 	}
-	both, err := journal.NewSealer(wrappers...)
+	both, err := catalogue.NewSealer(wrappers...)
 	must(t, err)
 	if n, err := both.Rotate(t.Context(), operator); n != 1 || err != nil {
 		t.Errorf("an operator rotates %d keys, %v", n, err)
@@ -77,7 +78,7 @@ func TestKeysAreForThoseWhoNeedThem(t *testing.T) {
 	}
 	refuses(t, publisher, "DELETE FROM tidemark.keys", "UPDATE tidemark.keys SET wrapped = ''", forget)
 	c, err := erasure.Erase(t.Context(), operator, erasure.Request{
-		Subjects: []string{"ann"}, Catalogue: catalogue, By: "anna", Reason: "a request",
+		Subjects: []string{"ann"}, Catalogue: types, By: "anna", Reason: "a request",
 	})
 	must(t, err)
 	if c.Keys != 1 || c.Events != 2 {

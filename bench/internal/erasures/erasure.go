@@ -19,8 +19,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/bench/internal/harness"
+	"github.com/tidemark-go/tidemark/pkg/catalogue/yamlfile"
 	"github.com/tidemark-go/tidemark/pkg/erasure"
-	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
 const (
@@ -168,7 +168,7 @@ func work(ctx context.Context, db *harness.Database) (worker *harness.Worker, er
 func erase(
 	ctx context.Context, b *harness.Bench, stopped *harness.Worker, pool *pgxpool.Pool, n int,
 ) error {
-	types, err := journal.LoadCatalogue(fstest.MapFS{"c.yaml": {Data: []byte(catalogue)}}, "c.yaml")
+	types, err := yamlfile.Load(fstest.MapFS{"c.yaml": {Data: []byte(catalogue)}}, "c.yaml")
 	if err != nil {
 		return err
 	}

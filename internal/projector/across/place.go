@@ -76,7 +76,8 @@ func (p *place) load(ctx context.Context) error {
 	}
 	after, err := p.db.Reacts(ctx, p.key)
 	if after != nil {
-		p.reacting = &groupstate.Reacting{After: *after, Encode: journal.New(journal.Config{Catalogue: p.Cfg.Catalogue}).EncodeIn}
+		appends := journal.New(journal.Config{Catalogue: p.Cfg.Catalogue})
+		p.reacting = &groupstate.Reacting{After: *after, Encode: appends.EncodeIn}
 	}
 	return err
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/tidemark-go/tidemark/internal/redact"
+	"github.com/tidemark-go/tidemark/pkg/catalogue"
 	"github.com/tidemark-go/tidemark/pkg/event"
-	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
 // The classes. Package projection explains them.
@@ -86,7 +86,7 @@ func IsDecoding(err error) bool {
 	var mismatch *json.UnmarshalTypeError
 	var decode *event.DecodeError
 	return errors.As(err, &decode) || errors.As(err, &syntax) || errors.As(err, &mismatch) ||
-		errors.Is(err, journal.ErrUnknownVersion)
+		errors.Is(err, catalogue.ErrUnknownVersion)
 }
 
 // Waits reports whether failures of a class are no event's fault: the projection waits at the event, and

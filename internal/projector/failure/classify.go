@@ -8,8 +8,8 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/projector/classify"
 	"github.com/tidemark-go/tidemark/internal/redact"
+	"github.com/tidemark-go/tidemark/pkg/catalogue"
 	"github.com/tidemark-go/tidemark/pkg/event"
-	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projection"
 )
 
@@ -51,7 +51,7 @@ func (e *Undecodable) FailureClass() projection.Class { return projection.ClassP
 
 // FailureCode returns the code that is stored.
 func (e *Undecodable) FailureCode() string {
-	if errors.Is(e.Err, journal.ErrBrokenKey) {
+	if errors.Is(e.Err, catalogue.ErrBrokenKey) {
 		return CodeKey
 	}
 	return CodeDecode
@@ -63,7 +63,7 @@ func Unreadable(err error) error {
 	switch {
 	case errors.Is(err, event.ErrArchived):
 		return err
-	case errors.Is(err, journal.ErrWrappingKey):
+	case errors.Is(err, catalogue.ErrWrappingKey):
 		return &closed{err}
 	}
 	return &Undecodable{Err: err}
@@ -71,7 +71,7 @@ func Unreadable(err error) error {
 
 // Later reports whether an event that could not be read may be readable later: no policy may skip it.
 func Later(err error) bool {
-	return errors.Is(err, event.ErrArchived) || errors.Is(err, journal.ErrWrappingKey)
+	return errors.Is(err, event.ErrArchived) || errors.Is(err, catalogue.ErrWrappingKey)
 }
 
 // closed is the error of an event whose key is out of reach. It counts as no attempt.

@@ -11,8 +11,8 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/tidemark-go/tidemark/pkg/catalogue"
 	"github.com/tidemark-go/tidemark/pkg/event"
-	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projection"
 )
 
@@ -68,7 +68,7 @@ func TestClassify(t *testing.T) {
 		{"decode", &event.DecodeError{Type: "moved", Err: plain}, projection.ClassPermanent},
 		{"json", json.Unmarshal([]byte("{"), new(int)), projection.ClassPermanent},
 		{"json of another type", json.Unmarshal([]byte(`"a"`), new(int)), projection.ClassPermanent},
-		{"unknown version", fmt.Errorf("upcast: %w", journal.ErrUnknownVersion), projection.ClassPermanent},
+		{"unknown version", fmt.Errorf("upcast: %w", catalogue.ErrUnknownVersion), projection.ClassPermanent},
 		{"the end of some text, which would be read again for ever", io.ErrUnexpectedEOF, projection.ClassTransient},
 		{"anything else", plain, projection.ClassTransient},
 	}

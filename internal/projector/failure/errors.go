@@ -131,8 +131,8 @@ const (
 	CodeDecode = "decode"
 	CodeError  = "error"
 
-	CodeKey         = "key"          // it does not open: see [journal.ErrBrokenKey]
-	CodeWrappingKey = "wrapping_key" // out of reach: see [journal.ErrWrappingKey]
+	CodeKey         = "key"          // it does not open: see [catalogue.ErrBrokenKey]
+	CodeWrappingKey = "wrapping_key" // out of reach: see [catalogue.ErrWrappingKey]
 )
 
 // Verdict names an event and a projection.

@@ -19,8 +19,8 @@ import (
 	"github.com/tidemark-go/tidemark/internal/pulse"
 	"github.com/tidemark-go/tidemark/internal/store/lease"
 	"github.com/tidemark-go/tidemark/internal/tracing"
+	"github.com/tidemark-go/tidemark/pkg/catalogue"
 	"github.com/tidemark-go/tidemark/pkg/event"
-	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projection"
 )
 
@@ -117,7 +117,7 @@ type Settings struct {
 	Projections         []projection.Projection
 	ConsumerGroup       string
 	Schema              string
-	Catalogue           *journal.Catalogue
+	Catalogue           *catalogue.Catalogue
 	Archive             event.Archive
 	Logger              *slog.Logger
 	Registerer          prometheus.Registerer

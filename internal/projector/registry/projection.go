@@ -16,8 +16,8 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/ledger"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
+	"github.com/tidemark-go/tidemark/pkg/catalogue"
 	"github.com/tidemark-go/tidemark/pkg/event"
-	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projection"
 )
 
@@ -50,7 +50,7 @@ type Identity struct {
 
 // Index returns the projections as given, with their live tables, and all sets of tables that they may have.
 func Index(
-	projections []projection.Projection, catalogue *journal.Catalogue, onFailure projection.Policy, schema string,
+	projections []projection.Projection, types *catalogue.Catalogue, onFailure projection.Policy, schema string,
 ) (list, sets []*Projection, err error) {
 	var errs []error
 	given := map[Identity]bool{}
@@ -69,12 +69,12 @@ func Index(
 		if k.Described.Types != nil {
 			k.types = make(map[string]bool, len(k.Described.Types))
 			for _, t := range k.Described.Types {
-				for _, name := range catalogue.Names(t) {
+				for _, name := range types.Names(t) {
 					k.types[name] = true
 				}
 			}
 		}
-		if err := k.settle(catalogue, onFailure); err != nil {
+		if err := k.settle(types, onFailure); err != nil {
 			errs = append(errs, err)
 		}
 		list = append(list, k.among(LiveTables, schema))
@@ -88,7 +88,7 @@ func Index(
 	return list, sets, errors.Join(errs...)
 }
 
-func (k *Projection) settle(catalogue *journal.Catalogue, standard projection.Policy) error {
+func (k *Projection) settle(types *catalogue.Catalogue, standard projection.Policy) error {
 	var errs []error
 	wrong := func(what string, err error) {
 		if err != nil {
@@ -101,7 +101,7 @@ func (k *Projection) settle(catalogue *journal.Catalogue, standard projection.Po
 	for t, policy := range k.Described.OnFailureOf {
 		policy = policy.Or(k.onFailure)
 		wrong("OnFailureOf "+t, policy.Validate())
-		names := catalogue.Names(t)
+		names := types.Names(t)
 		if k.types != nil && !k.types[names[0]] {
 			wrong("OnFailureOf "+t, errors.New("it does not want events of this type"))
 		}

@@ -1,4 +1,4 @@
-// Package keys finds the keys of subjects that do not open, and deletes one by its id. [journal.Sealer] has
+// Package keys finds the keys of subjects that do not open, and deletes one by its id. [catalogue.Sealer] has
 // the table tidemark.keys; this package owns none.
 package keys
 

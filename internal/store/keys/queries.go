@@ -18,7 +18,7 @@ const (
 		) k WHERE k.id IS NOT NULL
 		GROUP BY k.id ORDER BY sum(k.failed + k.parked + k.held) DESC, k.id LIMIT $1`
 
-	// named finds a key's id in the errors of journal.Sealer. It is for a literal with E, which does not depend
+	// named finds a key's id in the errors of catalogue.Sealer. It is for a literal with E, which does not depend
 	// on standard_conforming_strings.
 	named = `\\mkey ([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}) (?:does not open|cannot be opened|is wrapped by)`
 

@@ -7,8 +7,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/internal/store/feed"
+	"github.com/tidemark-go/tidemark/pkg/catalogue"
 	"github.com/tidemark-go/tidemark/pkg/event"
-	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
 // Notices are, by the position of an erasure's notice, the kinds of events that it is about: their campaign,
@@ -18,7 +18,7 @@ type Notices map[int64][]event.Event
 // ReadNotices returns the notices among events. It asks the database only if one may be there. tags are
 // those that the caller asks for.
 func ReadNotices(
-	ctx context.Context, db event.Querier, catalogue *journal.Catalogue, events []event.Event, tags []string,
+	ctx context.Context, db event.Querier, types *catalogue.Catalogue, events []event.Event, tags []string,
 ) (notices Notices, err error) {
 	campaigns, positions := map[int64]string{}, []int64{}
 	for i := range events {
@@ -37,7 +37,7 @@ func ReadNotices(
 	if err == nil {
 		_, err = pgx.ForEachRow(rows, []any{&position, &kind, &intent, &had}, func() error {
 			notices[position] = append(notices[position], event.Event{
-				CampaignID: campaigns[position], Type: catalogue.Names(kind)[0], Intent: event.Intent(intent), Tags: had,
+				CampaignID: campaigns[position], Type: types.Names(kind)[0], Intent: event.Intent(intent), Tags: had,
 			})
 			return nil
 		})

@@ -12,8 +12,8 @@ import (
 	"github.com/tidemark-go/tidemark/internal/redact"
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/lease"
+	"github.com/tidemark-go/tidemark/pkg/catalogue"
 	"github.com/tidemark-go/tidemark/pkg/event"
-	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
 // Page is all events of the journal with After < position <= Until.
@@ -40,12 +40,12 @@ func (p *Page) Payload() (bytes int64) {
 }
 
 // Upcast brings events to their current version. It returns the errors of unreadable ones by position.
-func Upcast(catalogue *journal.Catalogue, events []event.Event) (faults map[int64]error) {
+func Upcast(types *catalogue.Catalogue, events []event.Event) (faults map[int64]error) {
 	for i := range events {
-		if catalogue == nil && events[i].Unreadable() == nil {
+		if types == nil && events[i].Unreadable() == nil {
 			continue
 		}
-		current, err := catalogue.Current(events[i])
+		current, err := types.Current(events[i])
 		if events[i] = current; err != nil {
 			if faults == nil {
 				faults = map[int64]error{}
@@ -58,13 +58,13 @@ func Upcast(catalogue *journal.Catalogue, events []event.Event) (faults map[int6
 
 // Open opens the sealed fields of events, and brings them to their current version as [Upcast] does.
 func Open(
-	ctx context.Context, db event.Querier, catalogue *journal.Catalogue, events []event.Event,
+	ctx context.Context, db event.Querier, types *catalogue.Catalogue, events []event.Event,
 ) (faults map[int64]error, err error) {
-	closed, err := catalogue.Open(ctx, db, events)
+	closed, err := types.Open(ctx, db, events)
 	if err != nil {
 		return nil, err
 	}
-	if faults = Upcast(catalogue, events); len(closed) > 0 {
+	if faults = Upcast(types, events); len(closed) > 0 {
 		maps.Copy(closed, faults)
 		return closed, nil
 	}
@@ -186,7 +186,7 @@ type Query struct {
 	Announce  time.Duration // ask appends to notify for this long if there is nothing; 0: do not
 	Events    int           // at most
 	Small     bool          // events are so small that the server need not limit a page's bytes
-	Catalogue *journal.Catalogue
+	Catalogue *catalogue.Catalogue
 	Archive   event.Archive // reads archived events; nil: they are an error
 	Sealed    bool          // leave sealed fields as they are
 }

@@ -14,6 +14,24 @@ type Querier interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 }
 
+// Result are rows of pgx or database/sql.
+type Result interface {
+	Next() bool
+	Scan(into ...any) error
+	Err() error
+	Close() error
+}
+
+// Pgx returns rows of pgx as a [Result].
+func Pgx(found pgx.Rows) Result { return result{found} }
+
+type result struct{ pgx.Rows }
+
+func (r result) Close() error {
+	r.Rows.Close()
+	return r.Err()
+}
+
 // All returns all rows, converted by scan. what precedes an error's text; "" leaves the error unchanged.
 func All[T any](
 	ctx context.Context, db Querier, scan pgx.RowToFunc[T], what, sql string, args ...any,

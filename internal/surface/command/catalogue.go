@@ -17,7 +17,8 @@ import (
 	"github.com/tidemark-go/tidemark/internal/slice"
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
 	"github.com/tidemark-go/tidemark/internal/surface/table"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/catalogue"
+	"github.com/tidemark-go/tidemark/pkg/catalogue/yamlfile"
 )
 
 type catalogueCheck struct {
@@ -57,10 +58,10 @@ It ends with 7 if new programs may not read an old event.`,
 			if o.events < 0 {
 				return cli.Usagef("--events %d: 0 or more", o.events)
 			}
-			catalogues := make([]*journal.Catalogue, len(args))
+			catalogues := make([]*catalogue.Catalogue, len(args))
 			for i, file := range args {
 				var err error
-				if catalogues[i], err = journal.LoadCatalogue(os.DirFS(filepath.Dir(file)), filepath.Base(file)); err != nil {
+				if catalogues[i], err = yamlfile.Load(os.DirFS(filepath.Dir(file)), filepath.Base(file)); err != nil {
 					return &cli.UsageError{Err: err}
 				}
 			}
@@ -69,7 +70,7 @@ It ends with 7 if new programs may not read an old event.`,
 			}
 			return env.WithPool(cmd.Context(), func(ctx context.Context, pool *pgxpool.Pool) error {
 				err := o.set.Finish()
-				var sealing *journal.Catalogue
+				var sealing *catalogue.Catalogue
 				if err == nil {
 					sealing, err = o.wrapping.Seal(catalogues[0])
 				}
@@ -91,12 +92,12 @@ It ends with 7 if new programs may not read an old event.`,
 	return command
 }
 
-func (o *catalogueCheck) compare(env *cli.Env, changes []journal.CatalogueChange) error {
+func (o *catalogueCheck) compare(env *cli.Env, changes []catalogue.Change) error {
 	breaking := 0
 	var rows [][]table.Cell
 	for _, c := range changes {
 		compatible := table.Text(string(c.Compatibility))
-		if c.Compatibility != journal.CompatibleFull && c.Compatibility != journal.CompatibleBackward {
+		if c.Compatibility != catalogue.CompatibleFull && c.Compatibility != catalogue.CompatibleBackward {
 			breaking++
 			compatible = table.Toned(string(c.Compatibility), table.Alarm)
 		}
@@ -118,12 +119,12 @@ func (o *catalogueCheck) compare(env *cli.Env, changes []journal.CatalogueChange
 		table.Count(int64(breaking), "change"))
 }
 
-func (o *catalogueCheck) print(env *cli.Env, r *journal.CatalogueReport) error {
+func (o *catalogueCheck) print(env *cli.Env, r *catalogue.Report) error {
 	var err error
 	if o.asJSON {
 		err = env.PrintJSON(document.One(*r))
 	} else {
-		rows := slice.Of(r.Misfits, func(m journal.CatalogueMisfit) []table.Cell {
+		rows := slice.Of(r.Misfits, func(m catalogue.Misfit) []table.Cell {
 			return table.Row(m.Type, m.Version, m.CampaignID, m.Seq, m.Detail)
 		})
 		if len(rows) > 0 {

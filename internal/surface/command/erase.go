@@ -22,8 +22,9 @@ import (
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
 	"github.com/tidemark-go/tidemark/internal/surface/table"
 	"github.com/tidemark-go/tidemark/pkg/archive"
+	"github.com/tidemark-go/tidemark/pkg/catalogue"
+	"github.com/tidemark-go/tidemark/pkg/catalogue/yamlfile"
 	"github.com/tidemark-go/tidemark/pkg/erasure"
-	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
 // eraseCommand writes the certificate, reads the event catalogue, and opens the archive.
@@ -43,14 +44,14 @@ func eraseCommand(env *cli.Env) extra {
 			if err == nil {
 				store, err = where.Open()
 			}
-			var catalogue *journal.Catalogue
+			var types *catalogue.Catalogue
 			if err == nil && file != "" {
-				catalogue, err = journal.LoadCatalogue(os.DirFS(filepath.Dir(file)), filepath.Base(file))
+				types, err = yamlfile.Load(os.DirFS(filepath.Dir(file)), filepath.Base(file))
 			}
 			if err != nil {
 				return nil, &cli.UsageError{Err: err}
 			}
-			return does.Storing(store).Reading(catalogue), nil
+			return does.Storing(store).Reading(types), nil
 		},
 		failed: eraseFailed,
 		found: func(_ *actCommand, plan *acts.Plan) error {

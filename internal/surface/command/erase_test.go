@@ -9,6 +9,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
+	"github.com/tidemark-go/tidemark/pkg/catalogue"
+	"github.com/tidemark-go/tidemark/pkg/catalogue/yamlfile"
 	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
@@ -127,20 +129,20 @@ func TestACatalogueFitsSealedEvents(t *testing.T) {
 	t.Parallel()
 	url, file := called(t)
 	const keys = " --wrapping-keys-secret a:MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="
-	catalogue, err := journal.LoadCatalogue(os.DirFS(filepath.Dir(file)), filepath.Base(file))
+	types, err := yamlfile.Load(os.DirFS(filepath.Dir(file)), filepath.Base(file))
 	if err != nil {
 		t.Fatal(err)
 	}
-	wrappers, err := journal.ParseWrappingKeys(strings.TrimPrefix(keys, " --wrapping-keys-secret "))
+	wrappers, err := catalogue.ParseWrappingKeys(strings.TrimPrefix(keys, " --wrapping-keys-secret "))
 	if err != nil {
 		t.Fatal(err)
 	}
-	sealer, err := journal.NewSealer(wrappers...)
+	sealer, err := catalogue.NewSealer(wrappers...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := pgx.BeginFunc(t.Context(), poolOf(t, url), func(tx pgx.Tx) error {
-		_, err := journal.New(journal.Config{Catalogue: catalogue.Sealed(sealer)}).Append(t.Context(), tx, "elm", journal.Any, event.Event{
+		_, err := journal.New(journal.Config{Catalogue: types.Sealed(sealer)}).Append(t.Context(), tx, "elm", journal.Any, event.Event{
 			Type: "called", Payload: []byte(`{"who": "bob.example"}`),
 		})
 		return err

@@ -6,7 +6,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/config"
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/catalogue"
 )
 
 // keysCommand reads the wrapping keys.
@@ -29,7 +29,7 @@ func keysCommand() extra {
 			case sealer == nil:
 				return nil, cli.Usagef("with which keys? Name their file with --wrapping-keys or TIDEMARK_WRAPPING_KEYS")
 			}
-			return acts.Reading((*journal.Catalogue)(nil).Sealed(sealer)), nil
+			return acts.Reading((*catalogue.Catalogue)(nil).Sealed(sealer)), nil
 		},
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/config"
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
+	"github.com/tidemark-go/tidemark/pkg/catalogue"
 	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
@@ -19,16 +20,16 @@ func TestKeysAreWrappedAnewByTheFirstWrappingKey(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
 	const older, newer = "a:MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=", "b:MTIzNDU2Nzg5MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTI="
-	types, err := journal.NewCatalogue(journal.EventType{Name: "noted", Subject: []string{"by"}, Personal: []string{"text"}})
+	types, err := catalogue.New(catalogue.EventType{Name: "noted", Subject: []string{"by"}, Personal: []string{"text"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	catalogue, err := config.WrappingKeys{Secret: older}.Seal(types)
+	types, err = config.WrappingKeys{Secret: older}.Seal(types)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-		_, err := journal.New(journal.Config{Catalogue: catalogue}).Append(t.Context(), tx, "c", journal.Any,
+		_, err := journal.New(journal.Config{Catalogue: types}).Append(t.Context(), tx, "c", journal.Any,
 			event.Event{Type: "noted", Payload: []byte(`{"by": "ann", "text": "x"}`)})
 		return err
 	}); err != nil {

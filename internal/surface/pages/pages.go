@@ -23,7 +23,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/status"
 	"github.com/tidemark-go/tidemark/internal/surface/payload"
 	"github.com/tidemark-go/tidemark/internal/surface/problem"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/catalogue"
 	"github.com/tidemark-go/tidemark/pkg/projection"
 )
 
@@ -38,7 +38,7 @@ type Config struct {
 
 	// Projections and Catalogue are the code of this process, with which pages show earlier states.
 	Projections []projection.Projection
-	Catalogue   *journal.Catalogue
+	Catalogue   *catalogue.Catalogue
 
 	Secure func(*http.Request) bool // reports whether the browser's connection is encrypted; default: checks r.TLS
 }

@@ -24,7 +24,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/surface/api"
 	"github.com/tidemark-go/tidemark/internal/surface/pages"
 	"github.com/tidemark-go/tidemark/internal/surface/payload"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/catalogue"
 	"github.com/tidemark-go/tidemark/pkg/projection"
 	"github.com/tidemark-go/tidemark/pkg/waiter"
 )
@@ -42,7 +42,7 @@ type Config struct {
 	Settings []pages.Setting // shown on a page
 
 	Projections []projection.Projection // code of this process, with which pages show earlier states
-	Catalogue   *journal.Catalogue      // of the projections' events
+	Catalogue   *catalogue.Catalogue    // of the projections' events
 	Version     string
 
 	StreamInterval time.Duration // between polls for event streams; default 1s

@@ -7,7 +7,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/operator/acts"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/catalogue"
 )
 
 // Do does the act that has a name with parameters, each as name=value; one of them may be there several times.
@@ -31,14 +31,14 @@ func Do(
 }
 
 // Sealed returns an event catalogue with a wrapping key.
-func Sealed() *journal.Catalogue {
-	wrappers, err := journal.ParseWrappingKeys("a:MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=")
+func Sealed() *catalogue.Catalogue {
+	wrappers, err := catalogue.ParseWrappingKeys("a:MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=")
 	if err != nil {
 		panic(err)
 	}
-	sealer, err := journal.NewSealer(wrappers...)
+	sealer, err := catalogue.NewSealer(wrappers...)
 	if err != nil {
 		panic(err)
 	}
-	return (*journal.Catalogue)(nil).Sealed(sealer)
+	return (*catalogue.Catalogue)(nil).Sealed(sealer)
 }

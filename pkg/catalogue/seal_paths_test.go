@@ -1,4 +1,4 @@
-package journal_test
+package catalogue_test
 
 import (
 	"encoding/json"
@@ -11,6 +11,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/tidemark-go/tidemark/pkg/catalogue"
+	"github.com/tidemark-go/tidemark/pkg/catalogue/yamlfile"
 	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
@@ -21,18 +23,18 @@ func TestPersonalFieldsOfArraysAreSealed(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
 	sealer := sealerWith(t, wrappingKey)
-	plain, err := journal.NewCatalogue(journal.EventType{
+	plain, err := catalogue.New(catalogue.EventType{
 		Name: "booked", Subject: []string{"customer"}, Personal: []string{"guests.name", "guests.of.phone", "notes", "$actor"},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	catalogue := plain.Sealed(sealer)
+	types := plain.Sealed(sealer)
 	const payload = `{"customer":"c-1","guests":[{"age":7,"name":"planted-1"},"x",[{"name":"planted-2"}],` +
 		`{"of":[{"phone":"planted-3"},{"phone":{"home":"planted-4"}}]}],"notes":["planted-5",1.50]}`
 	add := func(payload string) error {
 		return pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-			_, err := journal.New(journal.Config{Catalogue: catalogue}).Append(t.Context(), tx, "c", journal.Any, event.Event{
+			_, err := journal.New(journal.Config{Catalogue: types}).Append(t.Context(), tx, "c", journal.Any, event.Event{
 				Type: "booked", Actor: "till", Payload: []byte(payload),
 			})
 			return err
@@ -73,7 +75,7 @@ func TestPathsOfPersonalFieldsAreChecked(t *testing.T) {
 		"$actors": "$actor, $aggregate_id", "$actor.name": "$actor, $aggregate_id", "$tags.": "empty name",
 		"a..b": "empty name", "$tags.city": "", "$tags": "", "$metadata.user.ip": "", "$metadata": "", "$aggregate_id": "",
 	} {
-		_, err := journal.NewCatalogue(journal.EventType{Name: "x", Personal: []string{path}})
+		_, err := catalogue.New(catalogue.EventType{Name: "x", Personal: []string{path}})
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", path, err, want)
 		}
@@ -83,7 +85,7 @@ func TestPathsOfPersonalFieldsAreChecked(t *testing.T) {
 // TestFormerNamesArePersonalToo renames, moves, and moves into a personal object.
 func TestFormerNamesArePersonalToo(t *testing.T) {
 	t.Parallel()
-	c, err := journal.LoadCatalogue(fstest.MapFS{"c.yaml": {Data: []byte(`types:
+	c, err := yamlfile.Load(fstest.MapFS{"c.yaml": {Data: []byte(`types:
   met:
     version: 4
     subject: [who.id]
@@ -108,15 +110,15 @@ func TestFormerNamesArePersonalToo(t *testing.T) {
 // TestTheFirstSubjectThatSaysWhoNamesThePerson has fields that say nothing, and subjects in arrays, which name no key.
 func TestTheFirstSubjectThatSaysWhoNamesThePerson(t *testing.T) {
 	t.Parallel()
-	plain, err := journal.NewCatalogue(
-		journal.EventType{Name: "booked", Subject: []string{"guests.id", "customer.id", "agent"}, Personal: []string{"note"}},
-		journal.EventType{Name: "boarded", Subject: []string{"guests.id"}, Personal: []string{"note"}},
+	plain, err := catalogue.New(
+		catalogue.EventType{Name: "booked", Subject: []string{"guests.id", "customer.id", "agent"}, Personal: []string{"note"}},
+		catalogue.EventType{Name: "boarded", Subject: []string{"guests.id"}, Personal: []string{"note"}},
 	)
 	if err != nil {
 		t.Fatal(err)
 	}
 	pool := pgtest.New(t)
-	catalogue := plain.Sealed(sealerWith(t, wrappingKey))
+	types := plain.Sealed(sealerWith(t, wrappingKey))
 	for payload, want := range map[string]string{
 		`{"note": "x", "customer": {"id": "c-1"}, "agent": "a-1"}`:  "c-1",
 		`{"note": "x", "customer": {"id": 17}, "agent": "a-2"}`:     "17",
@@ -131,7 +133,7 @@ func TestTheFirstSubjectThatSaysWhoNamesThePerson(t *testing.T) {
 		for _, eventType := range []string{"booked", "boarded"} {
 			want := map[bool]string{true: want}[eventType == "booked"] // an array names nobody
 			err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-				_, err := journal.New(journal.Config{Catalogue: catalogue}).Append(t.Context(), tx, "c", journal.Any, event.Event{
+				_, err := journal.New(journal.Config{Catalogue: types}).Append(t.Context(), tx, "c", journal.Any, event.Event{
 					Type: eventType, Payload: []byte(payload),
 				})
 				return err

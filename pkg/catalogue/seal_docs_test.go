@@ -1,31 +1,32 @@
-package journal_test
+package catalogue_test
 
 import (
 	"testing"
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/tidemark-go/tidemark/pkg/catalogue"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
 // useSealed holds a snippet of docs/guides/sealing.md.
-func useSealed(catalogue *journal.Catalogue, text string, use func(*journal.Catalogue, *journal.Sealer) error) error {
-	wrappers, err := journal.ParseWrappingKeys(text)
+func useSealed(types *catalogue.Catalogue, text string, use func(*catalogue.Catalogue, *catalogue.Sealer) error) error {
+	wrappers, err := catalogue.ParseWrappingKeys(text)
 	if err != nil {
 		return err
 	}
-	sealer, err := journal.NewSealer(wrappers...)
+	sealer, err := catalogue.NewSealer(wrappers...)
 	if err != nil {
 		return err
 	}
-	catalogue = catalogue.Sealed(sealer)
-	return use(catalogue, sealer)
+	types = types.Sealed(sealer)
+	return use(types, sealer)
 }
 
 func TestTheSealerOfTheDocs(t *testing.T) {
 	t.Parallel()
 	v := newVault(t)
-	if err := useSealed(sealedCatalogue(t, nil), wrappingKey, func(c *journal.Catalogue, s *journal.Sealer) error {
+	if err := useSealed(sealedCatalogue(t, nil), wrappingKey, func(c *catalogue.Catalogue, s *catalogue.Sealer) error {
 		return v.within(func(tx pgx.Tx) error {
 			if _, err := journal.New(journal.Config{Catalogue: c}).Append(t.Context(), tx, "shop", journal.Any, ordered("ann", 1)); err != nil {
 				return err
@@ -40,11 +41,11 @@ func TestTheSealerOfTheDocs(t *testing.T) {
 		t.Error(err)
 	}
 	for _, text := range []string{"", "2025", "2025:c2hvcnQ=", "# 2025:MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="} {
-		if _, err := journal.ParseWrappingKeys(text); err == nil {
+		if _, err := catalogue.ParseWrappingKeys(text); err == nil {
 			t.Errorf("%q has a key", text)
 		}
 	}
-	if _, err := journal.NewSealer(); err == nil {
+	if _, err := catalogue.NewSealer(); err == nil {
 		t.Error("a sealer without keys")
 	}
 }

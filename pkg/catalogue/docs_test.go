@@ -1,4 +1,4 @@
-package journal_test
+package catalogue_test
 
 import (
 	"os"
@@ -6,6 +6,7 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"github.com/tidemark-go/tidemark/pkg/catalogue/yamlfile"
 	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
@@ -28,11 +29,11 @@ func snippets(t *testing.T) map[string][]string {
 
 // loadFolder is a snippet of docs/guides/catalogue.md.
 func loadFolder(folder string) (*journal.Journal, error) {
-	catalogue, err := journal.LoadCatalogue(os.DirFS(folder), "catalogue.yaml")
+	types, err := yamlfile.Load(os.DirFS(folder), "catalogue.yaml")
 	if err != nil {
 		return nil, err
 	}
-	return journal.New(journal.Config{Catalogue: catalogue.RefuseUnknown()}), nil
+	return journal.New(journal.Config{Catalogue: types.RefuseUnknown()}), nil
 }
 
 func TestCataloguePage(t *testing.T) {
@@ -45,12 +46,12 @@ func TestCataloguePage(t *testing.T) {
 
 	t.Run("shows a catalogue that loads and does what it says", func(t *testing.T) {
 		t.Parallel()
-		catalogue, err := journal.LoadCatalogue(files, "catalogue.yaml")
+		types, err := yamlfile.Load(files, "catalogue.yaml")
 		if err != nil {
 			t.Fatal(err)
 		}
 		old := event.Event{Type: "char_created", Version: 1, Payload: []byte(`{"name":"Åsa","hp":12,"legacy_id":9}`)}
-		today, err := catalogue.Current(old)
+		today, err := types.Current(old)
 		if err != nil || string(today.Payload) != `{"name":"Åsa","stats":{"hit_points":12,"level":1}}` {
 			t.Errorf("got %s, %v", today.Payload, err)
 		}
@@ -58,7 +59,7 @@ func TestCataloguePage(t *testing.T) {
 
 	t.Run("shows the mistakes of a catalogue as they are reported", func(t *testing.T) {
 		t.Parallel()
-		_, err := journal.LoadCatalogue(fstest.MapFS{"catalogue.yaml": {Data: []byte(blocks["yaml"][1])}}, "catalogue.yaml")
+		_, err := yamlfile.Load(fstest.MapFS{"catalogue.yaml": {Data: []byte(blocks["yaml"][1])}}, "catalogue.yaml")
 		if want := strings.TrimSpace(blocks["text"][0]); err == nil || err.Error() != want {
 			t.Errorf("got\n%v\nwant\n%s", err, want)
 		}

@@ -1,4 +1,4 @@
-package journal_test
+package catalogue_test
 
 import (
 	"bytes"
@@ -17,6 +17,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
 
+	"github.com/tidemark-go/tidemark/pkg/catalogue"
+	"github.com/tidemark-go/tidemark/pkg/catalogue/jsonschema"
 	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
@@ -33,7 +35,7 @@ const (
 type vault struct {
 	*pgxpool.Pool
 	t       *testing.T
-	sealer  *journal.Sealer
+	sealer  *catalogue.Sealer
 	journal *journal.Journal
 }
 
@@ -42,13 +44,13 @@ func newVault(t *testing.T) *vault {
 	return (&vault{Pool: pgtest.New(t), t: t}).with(wrappingKey)
 }
 
-func sealerWith(t *testing.T, keys ...string) *journal.Sealer {
+func sealerWith(t *testing.T, keys ...string) *catalogue.Sealer {
 	t.Helper()
-	wrappers, err := journal.ParseWrappingKeys(strings.Join(keys, "\n"))
+	wrappers, err := catalogue.ParseWrappingKeys(strings.Join(keys, "\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	sealer, err := journal.NewSealer(wrappers...)
+	sealer, err := catalogue.NewSealer(wrappers...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,18 +66,18 @@ func (v *vault) with(keys ...string) *vault {
 	return &other
 }
 
-func sealedCatalogue(t *testing.T, sealer *journal.Sealer) *journal.Catalogue {
+func sealedCatalogue(t *testing.T, sealer *catalogue.Sealer) *catalogue.Catalogue {
 	t.Helper()
-	catalogue, err := journal.NewCatalogue(journal.EventType{
+	types, err := catalogue.New(catalogue.EventType{
 		Name: "ordered", Version: 2, Aliases: []string{"bought"},
-		Upcast:  map[int]journal.Upcaster{1: journal.Move("name", "customer")},
+		Upcast:  map[int]catalogue.Upcaster{1: catalogue.Move("name", "customer")},
 		Subject: []string{"customer", "name"}, Personal: []string{"customer", "name", "email", "address.street"},
-		Schema: []byte(`{"properties": {"customer": {"type": "string"}, "address": {"type": "object"}}}`),
-	}, journal.EventType{Name: "noted", Subject: []string{"by"}, Personal: []string{"text"}})
+		Schema: jsonschema.MustCompile(`{"properties": {"customer": {"type": "string"}, "address": {"type": "object"}}}`),
+	}, catalogue.EventType{Name: "noted", Subject: []string{"by"}, Personal: []string{"text"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return catalogue.Sealed(sealer)
+	return types.Sealed(sealer)
 }
 
 func planted(customer string) string { return "planted-" + customer }
@@ -335,7 +337,7 @@ func TestARotationLeavesKeysThatDoNotOpenAndWrapsTheOthers(t *testing.T) {
 		jsonb_build_object('subject', encode(sha256(id::bytea), 'hex'), 'id', id, 'wrapped',
 			encode(sha256('garbage') || sha256('x'), 'base64'), 'wrapped_by', '2025')))`, first, last)
 	n, err := v.with(newerWrappingKey, wrappingKey).sealer.Rotate(t.Context(), v.Pool)
-	if n != 2 || !errors.Is(err, journal.ErrBrokenKey) || !strings.Contains(err.Error(), first) ||
+	if n != 2 || !errors.Is(err, catalogue.ErrBrokenKey) || !strings.Contains(err.Error(), first) ||
 		!strings.Contains(err.Error(), last) {
 		t.Errorf("%d keys are wrapped anew, want 2 and an error that names both others: %v", n, err)
 	}
@@ -373,8 +375,8 @@ func TestAWrongOrMissingWrappingKeyIsNamedAndNothingIsWritten(t *testing.T) {
 		remedy string
 		is     error
 	}{
-		newerWrappingKey: {"add it to its wrapping keys", journal.ErrWrappingKey},
-		wrongWrappingKey: {"if that is the right one", journal.ErrBrokenKey},
+		newerWrappingKey: {"add it to its wrapping keys", catalogue.ErrWrappingKey},
+		wrongWrappingKey: {"if that is the right one", catalogue.ErrBrokenKey},
 	} {
 		other := v.with(keys)
 		err := other.within(func(tx pgx.Tx) error {
@@ -413,7 +415,7 @@ func TestPlantedKeysDoNotHideThatTheWrappingKeyIsRight(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := journal.Get(t.Context(), v.with(wrappingKey).sealer.Reading(v.Pool), "shop", 1)
-	if !errors.Is(err, journal.ErrBrokenKey) || errors.Is(err, journal.ErrWrappingKey) {
+	if !errors.Is(err, catalogue.ErrBrokenKey) || errors.Is(err, catalogue.ErrWrappingKey) {
 		t.Error(err)
 	}
 }
@@ -426,7 +428,7 @@ func TestAnotherWrappingKeyOfTheSameNameIsNotTheFaultOfAKey(t *testing.T) {
 	wrong := v.with(wrongWrappingKey)
 	for seq := range int64(3) {
 		_, err := journal.Get(t.Context(), wrong.sealer.Reading(v.Pool), "shop", seq+1)
-		if !errors.Is(err, journal.ErrWrappingKey) || errors.Is(err, journal.ErrBrokenKey) ||
+		if !errors.Is(err, catalogue.ErrWrappingKey) || errors.Is(err, catalogue.ErrBrokenKey) ||
 			!strings.Contains(err.Error(), "nor does any other") {
 			t.Errorf("event %d: %v", seq+1, err)
 		}
@@ -446,8 +448,8 @@ func TestAnotherWrappingKeyOfTheSameNameIsNotTheFaultOfAKey(t *testing.T) {
 			return errors.Join(err, tx.Rollback())
 		},
 	} {
-		if err := appends(v.with(wrongWrappingKey)); !errors.Is(err, journal.ErrWrappingKey) ||
-			errors.Is(err, journal.ErrBrokenKey) || !strings.Contains(err.Error(), "nor does any other") {
+		if err := appends(v.with(wrongWrappingKey)); !errors.Is(err, catalogue.ErrWrappingKey) ||
+			errors.Is(err, catalogue.ErrBrokenKey) || !strings.Contains(err.Error(), "nor does any other") {
 			t.Errorf("an append by %s: %v", name, err)
 		}
 	}

@@ -1,4 +1,4 @@
-package journal_test
+package catalogue_test
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/tidemark-go/tidemark/pkg/catalogue"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
@@ -32,19 +33,19 @@ func (k kmsKey) Unwrap(ctx context.Context, wrapped, bound []byte) ([]byte, erro
 // appended or read.
 func ExampleWrapper() {
 	client := newKMS("alias/persons")
-	sealer, err := journal.NewSealer(kmsKey{client, "alias/persons"})
+	sealer, err := catalogue.NewSealer(kmsKey{client, "alias/persons"})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	catalogue, err := journal.NewCatalogue(journal.EventType{
+	types, err := catalogue.New(catalogue.EventType{
 		Name: "ordered", Subject: []string{"customer"}, Personal: []string{"email"},
 	})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	_ = journal.New(journal.Config{Catalogue: catalogue.Sealed(sealer)}) // its appends seal
+	_ = journal.New(journal.Config{Catalogue: types.Sealed(sealer)}) // its appends seal
 	fmt.Println("calls at start-up:", client.calls)
 	// Output:
 	// calls at start-up: 0

@@ -1,4 +1,4 @@
-package journal_test
+package catalogue_test
 
 import (
 	"bytes"
@@ -13,16 +13,17 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/tidemark-go/tidemark/pkg/catalogue"
 	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
 // wrappedBy returns another program on the database, whose memory is empty.
-func (v *vault) wrappedBy(wrappers ...journal.Wrapper) *vault {
+func (v *vault) wrappedBy(wrappers ...catalogue.Wrapper) *vault {
 	v.t.Helper()
 	other := *v
 	var err error
-	if other.sealer, err = journal.NewSealer(wrappers...); err != nil {
+	if other.sealer, err = catalogue.NewSealer(wrappers...); err != nil {
 		v.t.Fatal(err)
 	}
 	other.journal = journal.New(journal.Config{Catalogue: sealedCatalogue(v.t, other.sealer)})
@@ -98,13 +99,13 @@ func TestWhileAKMSIsAwayNothingIsWrittenInTheClear(t *testing.T) {
 	before := v.counts()
 	fresh, known := ordered("zoe", 1), ordered("ann", 3)
 	fresh.ID, known.ID = uuid.New(), uuid.New()
-	if err := v.try(ctx, ordered("ann", 9), fresh); !errors.Is(err, errAway) || errors.Is(err, journal.ErrWrappingKey) {
+	if err := v.try(ctx, ordered("ann", 9), fresh); !errors.Is(err, errAway) || errors.Is(err, catalogue.ErrWrappingKey) {
 		t.Errorf("an append about a new person: %v", err)
 	}
-	if err := other.try(ctx, event.Event{Type: "opened"}, known); !errors.Is(err, errAway) || !errors.Is(err, journal.ErrWrappingKey) {
+	if err := other.try(ctx, event.Event{Type: "opened"}, known); !errors.Is(err, errAway) || !errors.Is(err, catalogue.ErrWrappingKey) {
 		t.Errorf("an append about a person who has a key: %v", err)
 	}
-	if _, err := journal.Get(ctx, other.sealer.Reading(v.Pool), "shop", 1); !errors.Is(err, errAway) || !errors.Is(err, journal.ErrWrappingKey) {
+	if _, err := journal.Get(ctx, other.sealer.Reading(v.Pool), "shop", 1); !errors.Is(err, errAway) || !errors.Is(err, catalogue.ErrWrappingKey) {
 		t.Errorf("a read that opens: %v", err)
 	}
 	if e, err := journal.Get(ctx, v.Pool, "shop", 1); err != nil || !bytes.Contains(e.Payload, []byte(`"$sealed"`)) {
@@ -125,7 +126,7 @@ func TestWhileAKMSIsAwayNothingIsWrittenInTheClear(t *testing.T) {
 	}
 	v.forget("bob") // an erasure
 	client.away(0)
-	if _, err := journal.Get(ctx, v.sealer.Reading(v.Pool), "shop", 1); !errors.Is(err, journal.ErrWrappingKey) {
+	if _, err := journal.Get(ctx, v.sealer.Reading(v.Pool), "shop", 1); !errors.Is(err, catalogue.ErrWrappingKey) {
 		t.Errorf("a read after an erasure, which drops the keys in memory: %v", err)
 	}
 	client.back()
@@ -147,7 +148,7 @@ func TestTheKeyOfAKMSIsChangedLikeOneOfAFile(t *testing.T) {
 		events[i] = ordered(fmt.Sprint("customer", i), i)
 	}
 	v.append("shop", events...)
-	file, err := journal.ParseWrappingKeys(wrappingKey)
+	file, err := catalogue.ParseWrappingKeys(wrappingKey)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,7 +167,7 @@ func TestTheKeyOfAKMSIsChangedLikeOneOfAFile(t *testing.T) {
 		}
 		return err
 	}
-	if err := rotate(v.wrappedBy(append([]journal.Wrapper{kmsKey{client, "a"}}, file...)...), persons); err != nil {
+	if err := rotate(v.wrappedBy(append([]catalogue.Wrapper{kmsKey{client, "a"}}, file...)...), persons); err != nil {
 		t.Fatal(err)
 	}
 	if client.calls != persons {
@@ -203,7 +204,7 @@ func TestAWrappedKeyOpensOnlyForItsPerson(t *testing.T) {
 		t.Fatal(err)
 	}
 	other := v.wrappedBy(kmsKey{client, "a"})
-	if _, err := journal.Get(t.Context(), other.sealer.Reading(v.Pool), "shop", 1); !errors.Is(err, journal.ErrWrappingKey) {
+	if _, err := journal.Get(t.Context(), other.sealer.Reading(v.Pool), "shop", 1); !errors.Is(err, catalogue.ErrWrappingKey) {
 		t.Errorf("a key that stands in another's row: %v", err)
 	}
 }

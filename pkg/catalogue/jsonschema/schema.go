@@ -1,11 +1,10 @@
-package journal
+package jsonschema
 
 import (
 	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/url"
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -15,15 +14,19 @@ import (
 	"github.com/tidemark-go/tidemark/internal/text"
 )
 
-// compileSchema compiles a JSON Schema, draft 2020-12 unless its $schema names another, and asserts
-// "format". References resolve only within the schema and to the drafts' metaschemas: no files, no
-// network.
-func compileSchema(eventType string, source json.RawMessage) (*jsonschema.Schema, error) {
-	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(source))
+// Schema is a compiled JSON Schema, for the Schema of a catalogue.EventType. It is safe for concurrent use.
+type Schema struct {
+	source   string
+	compiled *jsonschema.Schema
+}
+
+// Compile compiles a JSON Schema. The error names the place at fault.
+func Compile(source string) (*Schema, error) {
+	document, err := jsonschema.UnmarshalJSON(strings.NewReader(source))
 	if err != nil {
 		return nil, fmt.Errorf("not valid JSON: %w", err)
 	}
-	location := "event:///" + url.PathEscape(eventType)
+	const location = "event:///schema"
 	compiler := jsonschema.NewCompiler()
 	compiler.UseLoader(noLoader{})
 	compiler.AssertFormat()
@@ -35,11 +38,20 @@ func compileSchema(eventType string, source json.RawMessage) (*jsonschema.Schema
 	var breach *jsonschema.ValidationError
 	switch {
 	case errors.As(err, &invalid) && errors.As(invalid.Err, &breach):
-		return nil, errors.New(describeBreach(breach))
+		return nil, errors.New(describe(breach))
 	case err != nil:
 		return nil, err
 	}
-	return compiled, nil
+	return &Schema{source, compiled}, nil
+}
+
+// MustCompile is [Compile] for a schema in the program's source. It panics if that is faulty.
+func MustCompile(source string) *Schema {
+	s, err := Compile(source)
+	if err != nil {
+		panic(fmt.Sprintf("jsonschema: %v", err))
+	}
+	return s
 }
 
 // noLoader refuses references out of a schema.
@@ -50,59 +62,55 @@ func (noLoader) Load(string) (any, error) {
 		"#/$defs/name")
 }
 
-// checkSchema returns what is wrong with a payload, or "".
-func (t *catalogued) checkSchema(payload json.RawMessage) (reason string) {
-	if t.schema == nil {
-		return ""
-	}
+// String returns the schema as it was given.
+func (s *Schema) String() string { return s.source }
+
+// Check returns what is wrong with a payload: the first three places and the rules that they break, never a
+// value found there. nil: nothing.
+func (s *Schema) Check(payload json.RawMessage) error {
 	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(payload))
 	if err != nil {
-		return "is not valid JSON"
+		return errors.New("it is not valid JSON")
 	}
-	err = t.schema.Validate(document)
-	switch breach, ok := errors.AsType[*jsonschema.ValidationError](err); {
-	case ok:
-		return fmt.Sprintf("breaks the schema of %s: %s", t.Name, describeBreach(breach))
-	case err != nil:
-		return fmt.Sprintf("breaks the schema of %s: %v", t.Name, err)
+	err = s.compiled.Validate(document)
+	if breach, ok := errors.AsType[*jsonschema.ValidationError](err); ok {
+		return errors.New(describe(breach))
 	}
-	return ""
+	return err
 }
 
-// describeBreach names the first three places at fault, and never a value found there.
-func describeBreach(breach *jsonschema.ValidationError) string {
+// describe names the first three places at fault, and never a value found there.
+func describe(breach *jsonschema.ValidationError) string {
 	const most = 3
-	leaves := breachLeaves(breach, nil)
+	found := leaves(breach, nil)
 	var said []string
-	for _, leaf := range leaves[:min(len(leaves), most)] {
+	for _, leaf := range found[:min(len(found), most)] {
 		at := "the document"
 		if len(leaf.InstanceLocation) > 0 {
 			at = "/" + strings.Join(leaf.InstanceLocation, "/")
 		}
 		said = append(said, at+" "+describeKind(leaf.ErrorKind))
 	}
-	if more := len(leaves) - len(said); more > 0 {
+	if more := len(found) - len(said); more > 0 {
 		said = append(said, fmt.Sprintf("and %d more", more))
 	}
 	return strings.Join(said, "; ")
 }
 
-// breachLeaves collects the errors that have no causes. For anyOf and oneOf it reports only that
+// leaves collects the errors that have no causes. For anyOf and oneOf it reports only that
 // nothing matched: the errors of every branch would bury the rest.
-func breachLeaves(
-	breach *jsonschema.ValidationError, leaves []*jsonschema.ValidationError,
-) []*jsonschema.ValidationError {
+func leaves(breach *jsonschema.ValidationError, found []*jsonschema.ValidationError) []*jsonschema.ValidationError {
 	switch breach.ErrorKind.(type) {
 	case *kind.AnyOf, *kind.OneOf:
-		return append(leaves, breach)
+		return append(found, breach)
 	}
 	if len(breach.Causes) == 0 {
-		return append(leaves, breach)
+		return append(found, breach)
 	}
 	for _, cause := range breach.Causes {
-		leaves = breachLeaves(cause, leaves)
+		found = leaves(cause, found)
 	}
-	return leaves
+	return found
 }
 
 func describeKind(k jsonschema.ErrorKind) string {

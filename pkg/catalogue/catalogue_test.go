@@ -1,4 +1,4 @@
-package journal
+package catalogue
 
 import (
 	"encoding/json"
@@ -10,7 +10,9 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/tidemark-go/tidemark/internal/admission"
 	"github.com/tidemark-go/tidemark/internal/store/feed"
+	"github.com/tidemark-go/tidemark/pkg/catalogue/jsonschema"
 	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
@@ -18,11 +20,12 @@ import (
 // intent.
 func characterCatalogue(t testing.TB) *Catalogue {
 	t.Helper()
-	c, err := NewCatalogue(
+	c, err := New(
 		EventType{
 			Name: "character_created", Aliases: []string{"char_created", "pc_created"}, Version: 3,
 			Upcast: map[int]Upcaster{1: Rename("hp", "hit_points"), 2: Move("hit_points", "stats.hit_points")},
-			Schema: json.RawMessage(`{"type":"object","required":["stats"],"properties":{"secret":{"enum":["a","b"]},"email":{"format":"email"}}}`),
+			Schema: jsonschema.MustCompile(
+				`{"type":"object","required":["stats"],"properties":{"secret":{"enum":["a","b"]},"email":{"format":"email"}}}`),
 		},
 		EventType{Name: "dice_rolled", Intent: event.ReplayOnly},
 		EventType{Name: "late", Version: 4, Upcast: map[int]Upcaster{3: Remove("old")}},
@@ -119,11 +122,10 @@ func TestPrepare(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			e := test.event
-			err := test.catalogue.admit("c1", 4, &e)
+			err := test.catalogue.prepare(&e)
 			if test.refused != "" {
-				var invalid *InvalidEventError
-				if !errors.As(err, &invalid) || invalid.Field != test.refused || invalid.Campaign != "c1" || invalid.Index != 4 ||
-					invalid.Type != test.event.Type {
+				var fault *admission.Fault
+				if !errors.As(err, &fault) || fault.Field != test.refused {
 					t.Fatalf("got %#v, want a refusal of %s", err, test.refused)
 				}
 				return
@@ -281,17 +283,17 @@ func TestNames(t *testing.T) {
 	}
 }
 
-func TestNewCatalogueReportsAllMistakesTogether(t *testing.T) {
+func TestNewReportsAllMistakesTogether(t *testing.T) {
 	t.Parallel()
-	_, err := NewCatalogue(
+	_, err := New(
 		EventType{Name: ""},
 		EventType{Name: "a", Aliases: []string{"b", "b"}, Version: -1, Intent: "sometimes"},
 		EventType{Name: "b"},
-		EventType{Name: "c", Version: 3, Upcast: map[int]Upcaster{0: Remove("x"), 1: Remove("x"), 2: nil, 3: Remove("x")}},
-		EventType{Name: "d", Schema: json.RawMessage(`{"type":"objekt"}`)},
-		EventType{Name: "e", Schema: json.RawMessage(`{`)},
-		EventType{Name: "f", Schema: json.RawMessage(`{"$ref":"https://example.com/schema.json"}`)},
-		EventType{Name: "g", Schema: json.RawMessage(`{"$ref":"file:///etc/hostname"}`)},
+		EventType{Name: "c", Version: 3, Upcast: map[int]Upcaster{0: Remove("x"), 1: Remove("x"), 2: {}, 3: Remove("x")}},
+		EventType{Name: "d", Version: 6, Upcast: map[int]Upcaster{
+			1: Remove(""), 2: Default("a..b", 1), 3: Rename("a", "b.c"), 4: Chain(Move("a", "a.b"), Default("a", func() {}), Upcaster{}),
+			5: Convert(nil),
+		}},
 	)
 	if err == nil {
 		t.Fatal("no error")
@@ -304,19 +306,38 @@ func TestNewCatalogueReportsAllMistakesTogether(t *testing.T) {
 		`event type "b": the name "b" belongs to "a" already`,
 		`event type "c": upcaster from version 0: upcasters start`,
 		`event type "c": upcaster from version 1 leads nowhere`,
-		`event type "c": upcaster from version 2 is nil`,
+		`event type "c": upcaster from version 2 is empty`,
 		`event type "c": upcaster from version 3: upcasters start`,
-		`event type "d": schema: /type`,
-		`event type "e": schema: not valid JSON`,
-		`event type "f": schema: failing loading "https://example.com/schema.json": schemas are never loaded`,
-		`event type "g": schema: failing loading "file:///etc/hostname": schemas are never loaded`,
+		`event type "d": upcaster from version 1: field "" has an empty name`,
+		`event type "d": upcaster from version 2: field "a..b" has an empty name`,
+		`event type "d": upcaster from version 3: rename: the new name "b.c" has a dot`,
+		"event type \"d\": upcaster from version 4: a cannot go to a.b: a field cannot become itself or a part of itself\n" +
+			"the value of a: json: unsupported type: func()\nan element of the chain is empty",
+		`event type "d": upcaster from version 5: convert: there is no function`,
 	} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("lacks %q", want)
 		}
 	}
-	if n := strings.Count(err.Error(), "event type "); n != 13 || t.Failed() {
+	if n := strings.Count(err.Error(), "event type "); n != 14 || t.Failed() {
 		t.Errorf("%d mistakes:\n%v", n, err)
+	}
+}
+
+func TestFormerNamesOfFieldsThatStepsMoveAreKnown(t *testing.T) {
+	t.Parallel()
+	c, err := New(EventType{
+		Name: "moved", Version: 4, Personal: []string{"who.name"},
+		Upcast: map[int]Upcaster{
+			1: Chain(Rename("n", "name"), Default("level", 1)), 2: Move("name", "who.name"),
+			3: Convert(func(payload json.RawMessage) (json.RawMessage, error) { return payload, nil }),
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := c.Personal()["moved"]; !slices.Equal(got, []string{"who.name", "name", "n"}) {
+		t.Errorf("the fields are %q", got)
 	}
 }
 
