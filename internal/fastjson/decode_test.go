@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/tidemark-go/tidemark/internal/eventstate"
 	"github.com/tidemark-go/tidemark/internal/fastjson"
 )
 
@@ -183,4 +184,15 @@ func BenchmarkNew(b *testing.B) {
 			}
 		}
 	})
+}
+
+func TestAProgramThatLinksItDecodesEventsWithIt(t *testing.T) {
+	t.Parallel()
+	var p place
+	if eventstate.Quick == nil || !eventstate.Quick([]byte(`{"X": 3}`), &p) || p.X != 3 {
+		t.Errorf("decoded is %+v", p)
+	}
+	if eventstate.Quick([]byte(`{"X": "three"}`), &p) {
+		t.Error("a payload that does not fit is decoded")
+	}
 }
