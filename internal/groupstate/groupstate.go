@@ -52,9 +52,6 @@ type Reacting struct {
 // Of returns the state of a *projection.Group, whose package sets the function.
 var Of func(group any) *State //nolint:gochecknoglobals // the way to an unexported field of another package
 
-// AllKeys is projection.AllKeys.
-const AllKeys = "-"
-
 // Engine returns what applies a projection, if it is one of the kinds of package projection, which sets
 // the function. Any other projection is returned as it is.
 var Engine func(projection any) any //nolint:gochecknoglobals // the way to unexported methods of another package

@@ -13,7 +13,6 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
-	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/rows"
 	"github.com/tidemark-go/tidemark/pkg/archive"
 	"github.com/tidemark-go/tidemark/pkg/catalogue"
@@ -22,7 +21,7 @@ import (
 
 // EventType is the type of the event that an erased campaign gets. Its payload has the number of the
 // erasure and the seqs of the erased events. Only erasures append it.
-const EventType = feed.Notice
+const EventType = "events_erased"
 
 const (
 	batchEvents = 500     // of one campaign, in one transaction

@@ -15,13 +15,13 @@ type Class string
 const (
 	// the database is short of something, or has been told to stop; the first retry comes after 1s, later
 	// ones within a minute, and no attempt is counted
-	ClassInfrastructure Class = classify.Infrastructure
-	ClassTransient      Class = classify.Transient // another attempt may succeed
+	ClassInfrastructure Class = "infrastructure"
+	ClassTransient      Class = "transient" // another attempt may succeed
 	// the projection as it is can never apply the event
-	ClassPermanent Class = classify.Permanent
+	ClassPermanent Class = "permanent"
 	// another session holds a row or table that it needs; the first retry comes after 1s, later ones
 	// within 10s, and no attempt is counted
-	ClassLock Class = classify.Lock
+	ClassLock Class = "lock"
 )
 
 // Classify returns the class of a projection's failure. The Classify of the projection's [Spec] comes

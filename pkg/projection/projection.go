@@ -5,7 +5,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/tidemark-go/tidemark/internal/groupstate"
 	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
@@ -52,7 +51,7 @@ const (
 
 // AllKeys is the key of the document of a [Document] that has no Key. For operators it is the key of events
 // across campaigns that have none, and of those whose key cannot be found: it holds back the whole partition.
-const AllKeys = groupstate.AllKeys
+const AllKeys = "-"
 
 // Projection turns events into rows of its own tables.
 //

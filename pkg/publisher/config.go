@@ -16,7 +16,6 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/redact"
 	"github.com/tidemark-go/tidemark/internal/store/feed"
-	"github.com/tidemark-go/tidemark/internal/store/ledger"
 	"github.com/tidemark-go/tidemark/internal/store/pages"
 	"github.com/tidemark-go/tidemark/pkg/catalogue"
 	"github.com/tidemark-go/tidemark/pkg/event"
@@ -24,7 +23,7 @@ import (
 
 // Connections is the most connections of the pool that a relay uses at once, whatever the number of
 // pairs. Work that needs one more waits. Listening uses one connection outside the pool.
-const Connections = ledger.Connections
+const Connections = 6
 
 // Config configures a [Relay]. Pool, Topics and Publishers are required.
 type Config struct {

@@ -2,13 +2,14 @@ package api
 
 import (
 	"go/ast"
+	"go/token"
 	"slices"
 	"strings"
 	"testing"
 )
 
 // TestWhatAUserTouchesIsDeclaredWhereHeCanReadIt looks for type aliases in pkg/ that lead to internal/, and
-// for exported functions, methods and fields whose types are from there.
+// for exported functions, methods, fields and constants whose types or values are from there.
 func TestWhatAUserTouchesIsDeclaredWhereHeCanReadIt(t *testing.T) {
 	t.Parallel()
 	public(t, func(within string, file *ast.File) {
@@ -105,6 +106,14 @@ func hidden(file *ast.File) (names []string) {
 			}
 		case *ast.GenDecl:
 			for _, spec := range decl.Specs {
+				if value, ok := spec.(*ast.ValueSpec); ok && decl.Tok == token.CONST {
+					for i, name := range value.Names {
+						if name.IsExported() && (value.Type != nil && leads(value.Type) ||
+							i < len(value.Values) && leads(value.Values[i])) {
+							names = append(names, "constant "+name.Name)
+						}
+					}
+				}
 				of, ok := spec.(*ast.TypeSpec)
 				switch {
 				case !ok || !of.Name.IsExported():
