@@ -21,8 +21,8 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
-// traced appends events with their trace.
-var traced = journal.New(journal.Config{Trace: telemetry.Trace})
+// traced returns a journal that appends events with their trace.
+func traced() *journal.Journal { return journal.New(journal.Config{Trace: telemetry.Trace}) }
 
 func TestAGroupIsASpanThatLinksToTheTracesThatAppendedItsEvents(t *testing.T) {
 	t.Parallel()
@@ -65,7 +65,7 @@ func TestAGroupIsASpanThatLinksToTheTracesThatAppendedItsEvents(t *testing.T) {
 			}
 			ctx, appending := provider.Tracer("application").Start(t.Context(), "append")
 			err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-				_, err := traced.Append(ctx, tx, "c", journal.Any, c.event, c.event)
+				_, err := traced().Append(ctx, tx, "c", journal.Any, c.event, c.event)
 				return err
 			})
 			if err != nil {
@@ -123,7 +123,7 @@ func TestAnInlineApplyIsASpanWithinTheOneThatAppends(t *testing.T) {
 			p := inlineProjector(t, pool, c.cfg)
 			ctx, appending := provider.Tracer("application").Start(t.Context(), "append")
 			err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-				appended, err := traced.Append(ctx, tx, "c", journal.Any, moveEvents(c.by, c.by)...)
+				appended, err := traced().Append(ctx, tx, "c", journal.Any, moveEvents(c.by, c.by)...)
 				if err != nil {
 					return err
 				}
