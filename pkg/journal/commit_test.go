@@ -107,7 +107,7 @@ func TestCommitReturnsARefusalAtOnceAndAppendsNothing(t *testing.T) {
 	if places, err := journal.Commit(t.Context(), pool); err != nil || len(places) != 0 {
 		t.Errorf("without events: %v, %v", places, err)
 	}
-	for e := range journal.ReadAll(t.Context(), pool, 0) {
-		t.Errorf("%+v was appended", e)
+	for e, err := range journal.ReadAll(t.Context(), pool, 0) {
+		t.Errorf("%+v was appended, %v", e, err)
 	}
 }
