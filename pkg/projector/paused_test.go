@@ -238,7 +238,7 @@ func TestPausingAtRandomLosesNothing(t *testing.T) {
 // within waits until the condition holds.
 func within(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	limit := time.After(2 * time.Minute)
+	limit := time.After(5 * time.Minute)
 	// Polls get rarer over time, because on a busy machine they delay what they wait for.
 	for pause := 5 * time.Millisecond; !holds(); pause = min(2*pause, 40*time.Millisecond) {
 		select {
