@@ -7,9 +7,9 @@
 // current shape. Package yamlfile reads it from a file, and package jsonschema makes the [Schema] of a type.
 // [Catalogue.Compare] and [Catalogue.Check] tell what a change of the catalogue does.
 //
-// A [Sealer] encrypts personal fields with a key for each subject. The keys are in tidemark.keys, wrapped by
-// a [Wrapper]: a program without the wrapping key cannot read the fields, and once a subject's key is deleted
-// nobody can. A value that is sealed is bound to its event and its place in the payload.
+// A [Sealer] encrypts personal fields with a key for each subject. The keys are in tidemark.keys, wrapped by a
+// [Wrapper]. A program without the wrapping key cannot read the fields. Once a subject's key is deleted, no program
+// can. A sealed value opens only in its event and at its place in the payload.
 //
 // The package owns tidemark.keys. It does not append and does not read by itself. A Catalogue and a Sealer
 // are safe for concurrent use.

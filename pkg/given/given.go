@@ -33,6 +33,9 @@ type Key struct{ Campaign, Key string }
 // Documents folds events into documents. Deleted ones, and those that no event concerns, are not there.
 func Documents[T any](d projection.Document[T], events []event.Event) (map[Key]T, error) {
 	f := newFolds(d)
+	if err := mistake(d); err != nil {
+		return f.docs, err
+	}
 	for _, e := range events {
 		if _, _, err := f.add(e); err != nil {
 			return f.docs, at(e, err)
@@ -51,6 +54,9 @@ func Reactions[S any](
 		Scope: projection.ScopeJournal,
 	})
 	states = map[string]S{}
+	if err := mistake(p); err != nil {
+		return nil, states, err
+	}
 	for _, e := range events {
 		key, concerned, err := f.add(e)
 		if err == nil && concerned {
@@ -127,12 +133,18 @@ type Statement struct {
 	Args []any
 }
 
-// ErrNoDatabase is returned by [projection.Group.Tx] in [Statements].
+// ErrNoDatabase is returned by [Statements] for projections that read, and by [projection.Group.Tx] in it.
 var ErrNoDatabase = errors.New("there is no database in this test: use projectiontest for projections that read")
 
 // Statements applies events to a projection and returns the statements that it queues, in order. Nothing runs
-// them, and what reads their results is not called.
+// them, and what reads their results is not called. A projection that reads first is refused with [ErrNoDatabase].
 func Statements(p projection.Projection, events []event.Event) ([]Statement, error) {
+	if err := mistake(p); err != nil {
+		return nil, err
+	}
+	if _, reads := p.(projection.Loader); reads {
+		return nil, fmt.Errorf("%w; Documents and Reactions fold documents and processes", ErrNoDatabase)
+	}
 	line, wants := &line{}, wanted(p)
 	for _, e := range events {
 		if !wants(e) {
@@ -158,6 +170,14 @@ func (l *line) Queue(sql string, args ...any) *pgx.QueuedQuery {
 }
 
 func (l *line) Direct(context.Context) (*pgx.Conn, error) { return nil, ErrNoDatabase }
+
+// mistake returns what keeps a kind of projection from working.
+func mistake(p projection.Projection) error {
+	if kind, ok := groupstate.Engine(p).(interface{ Mistake() error }); ok {
+		return kind.Mistake()
+	}
+	return nil
+}
 
 // wanted returns whether a projection wants an event.
 func wanted(p projection.Projection) func(e event.Event) bool {

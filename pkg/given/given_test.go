@@ -164,3 +164,24 @@ func TestAnErrorNamesTheEvent(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+func TestWhatCannotWorkIsNamed(t *testing.T) {
+	t.Parallel()
+	var j given.Journal
+	j.Append("a", sold.New(sale{"tea", 5}))
+	empty := projection.Document[int]{Name: "empty", Version: 1, Types: []string{"sold"}}
+	if _, err := given.Documents(empty, j.Events()); err == nil {
+		t.Error("a document without a fold is folded")
+	}
+	none := projection.Process[int]{Name: "none", Version: 1, Key: stock().Key, On: stock().On}
+	if _, _, err := given.Reactions(none, j.Events()); err == nil {
+		t.Error("a process without a reaction reacts")
+	}
+	if _, err := given.Statements(stock(), j.Events()); !errors.Is(err, given.ErrNoDatabase) {
+		t.Errorf("the statements of a document, which reads before it writes: %v", err)
+	}
+	twice := projection.Handlers{Name: "twice", Version: 1, On: make([]projection.Handler, 1)}
+	if _, err := given.Statements(twice, j.Events()); err == nil {
+		t.Error("a handler without a function is called")
+	}
+}

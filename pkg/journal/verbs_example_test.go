@@ -26,7 +26,7 @@ func inTransaction(body func(ctx context.Context, tx pgx.Tx) error) {
 }
 
 // A seat is sold once, though no campaign has all seats: the decision reads by tag, and the append fails if
-// somebody else has sold the seat since.
+// the seat was sold since.
 func ExampleDecide() {
 	inTransaction(func(ctx context.Context, tx pgx.Tx) error {
 		sell := func(order string) error {
@@ -51,7 +51,7 @@ func ExampleDecide() {
 	// the seat is sold
 }
 
-// A condition that somebody else's event breaks appends nothing, and ends the transaction.
+// An append whose condition does not hold any more adds nothing, and its transaction has to be rolled back.
 func ExampleAppendIf() {
 	unsold := journal.Condition{FailIfMatch: event.Tagged([]string{"seat=12A"})}
 	sell := func(ctx context.Context, pool *pgxpool.Pool, order string) error {

@@ -65,7 +65,15 @@ func (d *document[T]) Mistake() error {
 	if d.Fold == nil && len(d.On) == 0 {
 		return lacks(d.Name, "fold", "give it functions for event types in On, or Fold")
 	}
-	return twiceOf(d.Name, d.On)
+	if err := twiceOf(d.Name, d.On); err != nil || d.Fold != nil {
+		return err
+	}
+	for _, eventType := range d.Types {
+		if d.folds[eventType] == nil {
+			return lacks(d.Name, fmt.Sprintf("function for events of the type %q", eventType), "add it to On, or give it Fold")
+		}
+	}
+	return nil
 }
 
 // Load implements [Loader].

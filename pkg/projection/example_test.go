@@ -173,7 +173,7 @@ func ExampleProcess() {
 	// true 0 <nil>
 }
 
-// An order that nobody knows will not be known at the next attempt either.
+// No attempt helps where the order does not exist.
 func ExamplePermanent() {
 	err := projection.Permanent(errors.New("no such order"))
 	fmt.Println(projection.Classify(err), projection.Classify(errors.New("timeout of a service")))

@@ -92,7 +92,10 @@ func TestMistakesAreFoundBeforeTheFirstEvent(t *testing.T) {
 	handle := projection.Handle(placed, func(context.Context, *projection.Group, event.Event, order) error { return nil })
 	twice := orders()
 	twice.On = append(twice.On, twice.On[0])
+	more := orders()
+	more.Types = []string{"placed", "returned"}
 	for want, p := range map[string]projection.Projection{
+		`no function for events of the type "returned"`: more,
 		"no fold": projection.Document[order]{Name: "p"},
 		`two functions for events of the type "placed"`: twice,
 		"no function for one of its folds":              projection.Document[order]{Name: "p", On: make([]projection.Fold[order], 1)},

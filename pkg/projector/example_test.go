@@ -137,7 +137,7 @@ func ExampleProjector_Why() {
 	// doc 3 deposited
 }
 
-// Somebody has changed a read model by hand.
+// Verify finds a row that was changed by hand.
 func ExampleProjector_Verify() {
 	example(func(ctx context.Context, pool *pgxpool.Pool, p *projector.Projector) error {
 		if _, err := pool.Exec(ctx, `UPDATE tidemark_views.wallets SET doc = '{"balance": 1000000}'`); err != nil {

@@ -193,7 +193,7 @@ func TestGrantsDoNotDependOnTheOrder(t *testing.T) {
 }
 
 // Workers, and roles that may do what they may, create schemas and read models. No one else creates anything, also
-// where somebody had granted it before.
+// where it was granted before.
 func TestWorkersAloneCreateObjectsAndNotInPublic(t *testing.T) {
 	t.Parallel()
 	in := install(t, true)
