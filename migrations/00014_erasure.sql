@@ -13,6 +13,7 @@ CREATE TABLE tidemark.erasures (
     campaign_id text COLLATE "C",
     fields      jsonb            NOT NULL DEFAULT '{}',
     personal    jsonb,
+    took        jsonb[]          NOT NULL DEFAULT '{}',
     actor       text COLLATE "C" NOT NULL,
     reason      text             NOT NULL,
     began_at    timestamptz      NOT NULL DEFAULT clock_timestamp(),
@@ -31,6 +32,8 @@ COMMENT ON COLUMN tidemark.erasures.request IS 'keyed hash of the campaign or th
 COMMENT ON COLUMN tidemark.erasures.campaign_id IS 'campaign, NULL for subjects';
 COMMENT ON COLUMN tidemark.erasures.fields IS 'subject fields of the catalogue that it searches, by event type';
 COMMENT ON COLUMN tidemark.erasures.personal IS 'personal fields that it takes, by event type, NULL for whole payloads';
+COMMENT ON COLUMN tidemark.erasures.took IS
+    'personal fields that calls took before another one continued with more, by event type, oldest first';
 COMMENT ON COLUMN tidemark.erasures.actor IS 'operator who began it';
 COMMENT ON COLUMN tidemark.erasures.reason IS 'reason of that operator';
 COMMENT ON COLUMN tidemark.erasures.began_at IS 'time of the first event';
@@ -90,7 +93,7 @@ CREATE TABLE tidemark.erased_events (
     position bigint NOT NULL,
     event_id uuid    NOT NULL,
     tags     bytea[] NOT NULL DEFAULT '{}',
-    personal jsonb,
+    calls    integer NOT NULL DEFAULT 0,
     PRIMARY KEY (erasure, position)
 );
 CREATE INDEX erased_events_position_idx ON tidemark.erased_events (position);
@@ -99,8 +102,8 @@ COMMENT ON COLUMN tidemark.erased_events.erasure IS 'the erasure';
 COMMENT ON COLUMN tidemark.erased_events.position IS 'position of the event';
 COMMENT ON COLUMN tidemark.erased_events.event_id IS 'id of the event';
 COMMENT ON COLUMN tidemark.erased_events.tags IS 'keyed hashes of the tags that it had, for the notices of later erasures';
-COMMENT ON COLUMN tidemark.erased_events.personal IS
-    'personal fields that a call took before another one continued with more, by event type. NULL: those of the erasure';
+COMMENT ON COLUMN tidemark.erased_events.calls IS
+    'elements of erasures.took at that time: the next one, if there is one by now, has the personal fields that it lost';
 
 -- Tags and subjects that erased events had, as keyed hashes, so that a later erasure of the subject finds
 -- them again: a field may be declared personal later.
@@ -273,7 +276,7 @@ CREATE FUNCTION tidemark.is_erased(p_position bigint, p_type text, p_personal js
     LANGUAGE sql STABLE
     RETURN EXISTS (SELECT FROM tidemark.erased_events e JOIN tidemark.erasures x ON x.id = e.erasure
         WHERE e.position = p_position AND (x.personal IS NULL
-            OR coalesce(coalesce(e.personal, x.personal) -> p_type @> (p_personal -> p_type), false)));
+            OR coalesce(coalesce(x.took[e.calls + 1], x.personal) -> p_type @> (p_personal -> p_type), false)));
 -- +goose StatementEnd
 
 -- count_erased adds numbers of changed rows, by table, to those of an erasure.
@@ -304,8 +307,9 @@ $$;
 -- +goose StatementEnd
 
 -- begin_erasure puts a request on record, and returns the erasure with its key. If the same request was
--- interrupted, it takes that erasure over, with the fields of both calls. While another holds it, it
--- raises TM017. Without p_new it begins no new one and returns no row. The log of operators has each holder.
+-- interrupted, it takes that erasure over, with the fields of both calls. Erased events have the number of their
+-- call, so none of them changes. While another holds it, it raises TM017. Without p_new it begins no new one and
+-- returns no row. The log of operators has each holder.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.begin_erasure(p_campaign_id text, p_subjects text[], p_fields jsonb, p_personal jsonb,
         p_actor text, p_reason text, p_new boolean)
@@ -322,7 +326,6 @@ DECLARE
         'personal', p_personal IS NOT NULL)::text, 'UTF8'));
     x tidemark.erasures;
     again boolean := true;
-    took jsonb; -- by calls before
 BEGIN
     IF (p_campaign_id IS NULL) = (coalesce(p_subjects, '{}') = '{}') THEN
         RAISE EXCEPTION 'an erasure is of a campaign or of subjects' USING ERRCODE = 'invalid_parameter_value',
@@ -344,10 +347,11 @@ BEGIN
         END IF;
     END IF;
     IF again THEN
-        took := x.personal;
         UPDATE tidemark.erasures e SET generation = e.generation + 1, holder = p_actor, login = session_user,
             held_until = clock_timestamp() + interval '30 s', fields = tidemark.merge_paths(e.fields, coalesce(p_fields, '{}')),
-            personal = tidemark.merge_paths(e.personal, p_personal), abandoned_by = NULL, abandon_reason = NULL
+            personal = tidemark.merge_paths(e.personal, p_personal), took = e.took || CASE
+                WHEN e.personal <> tidemark.merge_paths(e.personal, p_personal) THEN ARRAY[e.personal] END,
+            abandoned_by = NULL, abandon_reason = NULL
         WHERE e.id = x.id AND e.generation = x.generation AND e.ended_at IS NULL AND e.held_until <= clock_timestamp()
         RETURNING * INTO x;
         IF NOT FOUND THEN
@@ -356,8 +360,6 @@ BEGIN
                 USING ERRCODE = 'TM017', HINT = 'wait until then, and erase again if it has not ended',
                     DETAIL = jsonb_build_object('erasure', x.id, 'holder', x.holder, 'until', x.held_until)::text;
         END IF;
-        UPDATE tidemark.erased_events e SET personal = took
-        WHERE e.erasure = x.id AND e.personal IS NULL AND took <> x.personal;
     END IF;
     PERFORM tidemark.log_act(p_actor, 'erasure_begun', p_reason, '', '', p_campaign_id, 0,
         jsonb_build_object('erasure', x.id, 'generation', x.generation), '', 0, '');
@@ -690,9 +692,9 @@ BEGIN
             || array(SELECT e.payload #>> string_to_array(f.path, '.')
                 FROM jsonb_array_elements_text(x.fields -> e.event_type) AS f (path)
                 WHERE jsonb_typeof(e.payload #> string_to_array(f.path, '.')) IN ('string', 'number')));
-        INSERT INTO tidemark.erased_events (erasure, position, event_id, tags)
-        VALUES (p_erasure, e.position, e.event_id, tidemark.tag_hashes(e.tags))
-        ON CONFLICT (erasure, position) DO UPDATE SET personal = NULL; -- a continuation takes more fields
+        INSERT INTO tidemark.erased_events (erasure, position, event_id, tags, calls)
+        VALUES (p_erasure, e.position, e.event_id, tidemark.tag_hashes(e.tags), cardinality(x.took))
+        ON CONFLICT (erasure, position) DO UPDATE SET calls = excluded.calls; -- a continuation takes more fields
         PERFORM tidemark.keep_subjects(e, x.fields -> e.event_type);
         INSERT INTO tidemark.erased_values (erasure, hash, words)
         SELECT p_erasure, h.* FROM tidemark.erased_hashes(derived, array(

@@ -125,3 +125,69 @@ func TestAnErasureOfPersonalFieldsGoesOnWithTheFieldsOfBothCalls(t *testing.T) {
 		t.Errorf("the events are %s", got)
 	}
 }
+
+// TestAnErasureGoesOnWithMoreFieldsWithoutTouchingItsEvents has two calls killed, each with a field more than
+// the one before, and each after a part of the events.
+func TestAnErasureGoesOnWithMoreFieldsWithoutTouchingItsEvents(t *testing.T) {
+	t.Parallel()
+	s := shopOf(t, `types: {paid: {subject: [id], personal: [phone]}}`)
+	for range 3 {
+		s.append("oak", event.Event{Type: "paid", Payload: []byte(`{"id": "c-17", "city": "planted-1", "name": "planted-2",
+			"phone": "planted-3", "n": 7}`)})
+	}
+	begin := func(field string) (touched string) {
+		tx, err := s.Begin(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }()
+		if _, err = tx.Exec(t.Context(), `SELECT FROM tidemark.begin_erasure(NULL, '{c-17}', '{"paid": ["id"]}',
+				jsonb_build_object('paid', jsonb_build_array($1::text)), 'otto', 'killed', true)`, field); err == nil {
+			err = tx.QueryRow(t.Context(), `SELECT count(*)::text FROM tidemark.erased_events
+				WHERE xmin = pg_current_xact_id()::xid`).Scan(&touched)
+		}
+		if err == nil {
+			err = tx.Commit(t.Context())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return touched
+	}
+	begin("city")
+	s.value(`SELECT cardinality(tidemark.erase(1, 1, 'oak', '{1,2}', 10))`)
+	if _, err := s.Exec(t.Context(), `INSERT INTO tidemark.erased_events (erasure, position, event_id)
+		SELECT 1, 1000 + i, gen_random_uuid() FROM generate_series(1, 2000) i`); err != nil {
+		t.Fatal(err)
+	}
+	s.expire()
+	if n := begin("name"); n != "0" {
+		t.Errorf("the second call changes %s rows of events before it erases any", n)
+	}
+	if n := s.value(`SELECT cardinality(tidemark.erase(1, 2, 'oak', NULL, 1))`); n != "1" {
+		t.Errorf("the second call erases %s events, want the first one again", n)
+	}
+	if got := s.value(`SELECT string_agg(tidemark.is_erased(j.position, j.event_type, f.personal)::text, ' ' ORDER BY seq, f.personal)
+		FROM tidemark.journal j CROSS JOIN (VALUES ('{"paid": ["city"]}'::jsonb), ('{"paid": ["name"]}')) f (personal)
+		WHERE j.event_type = 'paid'`); got != "true true true false false false" {
+		t.Errorf("city and name are erased of the events: %s", got)
+	}
+	s.expire()
+	if n := begin("name"); n != "0" {
+		t.Errorf("a call that adds nothing changes %s rows of events", n)
+	}
+	s.expire()
+	c := s.erase(erasure.Request{Subjects: []string{"c-17"}, Personal: true})
+	if c.Erasure != 1 || c.Events != 6 { // each change of an event counts
+		t.Errorf("it is erasure %d with %d changes of events", c.Erasure, c.Events)
+	}
+	if got := s.value(`SELECT string_agg(DISTINCT payload::text, ' ') FROM tidemark.journal WHERE event_type = 'paid'`); got !=
+		`{"n": 7, "id": "c-17"}` {
+		t.Errorf("the events are %s", got)
+	}
+	if _, err := erasure.Erase(t.Context(), s.Pool, erasure.Request{
+		Subjects: []string{"c-17"}, Personal: true, Catalogue: s.catalogue, By: "anna", Reason: "again",
+	}); !errors.Is(err, erasure.ErrNothing) {
+		t.Errorf("once more: %v", err)
+	}
+}
