@@ -148,7 +148,7 @@ func appendAll(t *testing.T, pool *pgxpool.Pool, n int) {
 					Type: fmt.Sprint("type ", j%3), Payload: fmt.Appendf(nil, `{"n": %d}`, j), Tags: []string{"a", "b=1"}, Actor: "anna",
 				})
 			}
-			if _, err := journal.Append(t.Context(), tx, fmt.Sprint("c", i%17), journal.Any, batch...); err != nil {
+			if _, err := (journal.Journal{}).Append(t.Context(), tx, fmt.Sprint("c", i%17), journal.Any, batch...); err != nil {
 				return err
 			}
 		}

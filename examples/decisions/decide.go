@@ -15,7 +15,7 @@ import (
 func Decide(
 	ctx context.Context, pool *pgxpool.Pool, rule func() ([]event.Event, error), models ...journal.Folder,
 ) error {
-	_, err := journal.Retry{Attempts: 50}.AppendIf(ctx, pool, nil,
+	_, err := journal.Journal{Retry: journal.Retry{Attempts: 50}}.CommitIf(ctx, pool,
 		func(ctx context.Context, db event.Querier) ([]event.Event, journal.Condition, error) {
 			condition, err := journal.DecideAll(ctx, db, models...)
 			if err != nil {

@@ -18,7 +18,7 @@ func TestMain(m *testing.M) { pgtest.Main(m) }
 func given(t *testing.T, pool *pgxpool.Pool, events ...event.Event) {
 	t.Helper()
 	err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-		_, err := journal.AppendIf(t.Context(), tx, events, journal.Condition{FailIfMatch: event.Types("never")})
+		_, err := journal.Journal{}.AppendIf(t.Context(), tx, events, journal.Condition{FailIfMatch: event.Types("never")})
 		return err
 	})
 	if err != nil {

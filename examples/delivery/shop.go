@@ -69,6 +69,6 @@ func place(ctx context.Context, tx pgx.Tx, o order) error {
 		return err
 	}
 	placed := event.Event{Type: "order_placed", AggregateType: "order", AggregateID: fmt.Sprint(o.ID), Payload: payload}
-	_, err = journal.Append(ctx, tx, o.Customer, journal.Any, placed)
+	_, err = journal.Journal{}.Append(ctx, tx, o.Customer, journal.Any, placed)
 	return err
 }

@@ -168,7 +168,7 @@ func (t *transaction) flush(ctx context.Context, tx pgx.Tx, more ...journal.Batc
 	if len(batches) == 0 {
 		return nil
 	}
-	if _, err := journal.AppendAll(ctx, tx, batches...); err != nil {
+	if _, err := (journal.Journal{}).AppendAll(ctx, tx, batches...); err != nil {
 		return err
 	}
 	t.events += int64(t.waiting)

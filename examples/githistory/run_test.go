@@ -157,7 +157,7 @@ func TestRun(t *testing.T) {
 		t.Parallel()
 		pool := pgtest.New(t)
 		err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-			_, err := journal.Append(t.Context(), tx, "somebody else's", journal.Any, event.Event{
+			_, err := journal.Journal{}.Append(t.Context(), tx, "somebody else's", journal.Any, event.Event{
 				Type: fileAdded, Payload: []byte(`{"path": "x", "mode": "100644", "object": "0", "kind": "file"}`),
 			})
 			return err

@@ -47,6 +47,6 @@ func heroes() projection.Document[Hero] {
 func wound(ctx context.Context, tx pgx.Tx, campaign, hero string) error { // tx is your own transaction
 	e := Wounded.New(Wound{Points: 3})
 	e.AggregateID = hero
-	_, err := journal.Append(ctx, tx, campaign, journal.Any, e)
+	_, err := journal.Journal{}.Append(ctx, tx, campaign, journal.Any, e)
 	return err
 }

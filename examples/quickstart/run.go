@@ -46,7 +46,7 @@ func play(ctx context.Context, pool *pgxpool.Pool) error {
 	return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
 		joined := Joined.New(Hero{Name: "Mira", HP: 12})
 		joined.AggregateID = hero
-		if _, err := journal.Append(ctx, tx, campaign, journal.Any, joined); err != nil {
+		if _, err := (journal.Journal{}).Append(ctx, tx, campaign, journal.Any, joined); err != nil {
 			return err
 		}
 		return wound(ctx, tx, campaign, hero)

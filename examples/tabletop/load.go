@@ -28,7 +28,7 @@ type LoadConfig struct {
 // load that ran before appends nothing the second time.
 type Load struct {
 	config   LoadConfig
-	journal  *journal.Journal
+	journal  journal.Journal
 	appended atomic.Int64
 }
 
@@ -52,7 +52,7 @@ func NewLoad(config LoadConfig) (*Load, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Load{config: config, journal: journal.New(journal.Config{Catalogue: catalogue})}, nil
+	return &Load{config: config, journal: journal.Journal{Catalogue: catalogue}}, nil
 }
 
 // Appended returns how many events have been committed so far. It is safe to call while Run runs.

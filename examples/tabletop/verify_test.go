@@ -152,7 +152,7 @@ func play(t *testing.T, pool *pgxpool.Pool, generator *tabletop.Generator, decis
 	if err != nil {
 		t.Fatal(err)
 	}
-	writer := journal.New(journal.Config{Catalogue: catalogue})
+	writer := journal.Journal{Catalogue: catalogue}
 	for range decisions {
 		decision := generator.Next()
 		err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {

@@ -38,7 +38,7 @@ func TestTheTotalsOfADayAreThoseOfAllWallets(t *testing.T) {
 		e := newEvent(m.eventType, m.moved)
 		e.OccurredAt = midnight.Add(m.at).In(time.FixedZone("", 3600))
 		if err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-			_, err := journal.Append(t.Context(), tx, e.CampaignID, journal.Any, e)
+			_, err := journal.Journal{}.Append(t.Context(), tx, e.CampaignID, journal.Any, e)
 			return err
 		}); err != nil {
 			t.Fatalf("event %d: %v", i, err)

@@ -35,7 +35,7 @@ func TestRequestedTransfersConserveMoneyWhoeverIsKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	const each = 100
-	w := wallets{pool, journal.Retry{Attempts: 100, Most: 100 * time.Millisecond}}
+	w := wallets{pool, journal.Journal{Retry: journal.Retry{Attempts: 100, Most: 100 * time.Millisecond}}}
 	ids := []string{"a", "b", "c", "d"}
 	for _, id := range ids {
 		if err := w.open(t.Context(), id, id); err != nil {

@@ -104,8 +104,8 @@ func tag(wallet string) string { return "wallet=" + wallet }
 
 // wallets makes decisions about wallets.
 type wallets struct {
-	pool  *pgxpool.Pool
-	retry journal.Retry
+	pool    *pgxpool.Pool
+	journal journal.Journal
 }
 
 func (w wallets) open(ctx context.Context, wallet, owner string) error {
@@ -183,7 +183,7 @@ func (f funds) admit(amount int64) error {
 // decide updates the models of the wallets and appends the events that rule decides. It retries
 // when another append got ahead.
 func (w wallets) decide(ctx context.Context, ids []string, rule func([]funds) ([]event.Event, error)) error {
-	_, err := w.retry.AppendIf(ctx, w.pool, nil, func(ctx context.Context, db event.Querier) ([]event.Event,
+	_, err := w.journal.CommitIf(ctx, w.pool, func(ctx context.Context, db event.Querier) ([]event.Event,
 		journal.Condition, error,
 	) {
 		models, folders := make([]*journal.Model[funds], len(ids)), make([]journal.Folder, len(ids))

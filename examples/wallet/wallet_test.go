@@ -88,7 +88,7 @@ func TestWalletsOverHTTP(t *testing.T) {
 func TestTransfersInAllDirectionsKeepTheSum(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
-	w := wallets{pool, journal.Retry{Attempts: 100, Most: 100 * time.Millisecond}}
+	w := wallets{pool, journal.Journal{Retry: journal.Retry{Attempts: 100, Most: 100 * time.Millisecond}}}
 	ids := []string{"a", "b", "c"}
 	for _, id := range ids {
 		if err := w.open(t.Context(), id, id); err != nil {

@@ -9,11 +9,11 @@ import (
 )
 
 // Of returns what admits the events of an append. c is a *catalogue.Catalogue, whose package sets the
-// function. tx is the append's transaction, of pgx or database/sql, in which the keys of new subjects are
+// function. tx is the append's transaction, in which the keys of new subjects are
 // created; nil: there is none. batches are all events of the append.
 //
 //nolint:gochecknoglobals // the way to unexported functions of another package
-var Of func(ctx context.Context, c, tx any, batches [][]event.Event) (Admit, error)
+var Of func(ctx context.Context, c any, tx event.Querier, batches [][]event.Event) (Admit, error)
 
 // Admit fills in the version and the intent of an event, replaces an alias, checks the payload and seals
 // personal fields. A refusal is a [*Fault].

@@ -109,10 +109,10 @@ func TestNothingNotifiesWhileTheQueueIsMoreThanHalfFull(t *testing.T) {
 		var token string
 		campaign := fmt.Sprint("oak", n)
 		err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-			appended, err := journal.Append(t.Context(), tx, campaign, journal.Any, event.Event{Type: "noted"})
+			appended, err := journal.Journal{}.Append(t.Context(), tx, campaign, journal.Any, event.Event{Type: "noted"})
 			if err == nil {
 				token = appended[0].Token()
-				_, err = journal.AppendAt(t.Context(), tx, campaign, time.Now(), event.Event{Type: "noted"})
+				_, err = journal.Journal{}.AppendAt(t.Context(), tx, campaign, time.Now(), event.Event{Type: "noted"})
 			}
 			batch := &pgx.Batch{}
 			publications.QueueNotify(batch)

@@ -308,7 +308,7 @@ func TestAPlantedValueIsInNoTableNoLogAndNoAnswer(t *testing.T) {
 			Tags:     []string{"card=" + value("tag"), planted + "-tag"},
 		}
 		if err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-			_, err := journal.Append(t.Context(), tx, "c-"+way, journal.Any, e)
+			_, err := journal.Journal{}.Append(t.Context(), tx, "c-"+way, journal.Any, e)
 			return err
 		}); err != nil {
 			t.Fatal(err)

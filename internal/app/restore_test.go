@@ -26,7 +26,7 @@ func TestAWorkerBringsBackWhatAnAppendNeeds(t *testing.T) {
 	}
 	add := func() error {
 		return pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-			_, err := journal.New(journal.Config{}).Append(t.Context(), tx, "oak", journal.Any, event.Event{Type: "opened"})
+			_, err := journal.Journal{}.Append(t.Context(), tx, "oak", journal.Any, event.Event{Type: "opened"})
 			return err
 		})
 	}

@@ -47,7 +47,7 @@ func TestAWorkerSendsItsTracesWhereTheUsualVariablesSay(t *testing.T) {
 	worker(t, pool, Options{Name: "worker", Projections: []projection.Projection{notes()}, Sinks: []publisher.Kind{kind}},
 		"--otel-traces")
 	err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-		_, err := journal.New(journal.Config{Trace: telemetry.Trace}).Append(
+		_, err := journal.Journal{Trace: telemetry.Trace}.Append(
 			trace.ContextWithSpanContext(t.Context(), from), tx, "c", journal.Any, event.Event{Type: "noted"})
 		return err
 	})

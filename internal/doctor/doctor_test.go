@@ -68,7 +68,7 @@ func TestEachTroubleIsFound(t *testing.T) {
 	t.Parallel()
 	pool := healthy(t)
 	if err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-		_, err := journal.Append(t.Context(), tx, "forgotten", journal.Any, event.Event{Type: "noted"})
+		_, err := journal.Journal{}.Append(t.Context(), tx, "forgotten", journal.Any, event.Event{Type: "noted"})
 		return err
 	}); err != nil {
 		t.Fatal(err)

@@ -145,7 +145,7 @@ func TestASequenceThatHandsPositionsOutTwiceIsFound(t *testing.T) {
 			t.Parallel()
 			pool := pgtest.New(t)
 			if err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-				_, err := journal.Append(t.Context(), tx, "c", journal.Any, event.Event{Type: "noted"},
+				_, err := journal.Journal{}.Append(t.Context(), tx, "c", journal.Any, event.Event{Type: "noted"},
 					event.Event{Type: "noted"})
 				return err
 			}); err != nil {

@@ -39,7 +39,7 @@ func appendErased(ctx context.Context, tx pgx.Tx, batches []journal.Batch) ([]jo
 	}
 	all := make([]document, len(batches))
 	for i, b := range batches {
-		events, err := journal.New(journal.Config{}).Encode(ctx, b.CampaignID, b.Events)
+		events, err := journal.Journal{}.Encode(ctx, nil, b.CampaignID, b.Events)
 		if err != nil {
 			return nil, err
 		}

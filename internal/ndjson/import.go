@@ -162,7 +162,7 @@ func (d *Imported) append(ctx context.Context, tx pgx.Tx, entries []entry) (bad 
 		if slices.ContainsFunc(entries, entry.reserved) {
 			places, err = appendErased(ctx, savepoint, batches(entries))
 		} else {
-			places, err = journal.AppendAll(ctx, savepoint, batches(entries)...)
+			places, err = journal.Journal{}.AppendAll(ctx, savepoint, batches(entries)...)
 		}
 		return err
 	})

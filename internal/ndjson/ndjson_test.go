@@ -88,7 +88,7 @@ func TestExport(t *testing.T) {
 			for n := range 300 { // more than a page
 				full.Payload = fmt.Appendf(nil,
 					`{"n":%d,"text":"<&>\n\u0001","big":123456789012345678901234567890,"small":1.50,"null":null,"list":[{},[]]}`, n)
-				_, err := journal.AppendAll(t.Context(), tx,
+				_, err := journal.Journal{}.AppendAll(t.Context(), tx,
 					journal.Batch{CampaignID: "b", Events: []event.Event{{Type: "bare"}, full}},
 					journal.Batch{CampaignID: "a\n", Events: []event.Event{{Type: "audit", Intent: event.AuditOnly}}},
 				)

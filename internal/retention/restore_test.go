@@ -69,7 +69,7 @@ func must(t *testing.T, err error) {
 func add(t *testing.T, pool *pgxpool.Pool, id string) error {
 	t.Helper()
 	return pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-		_, err := journal.New(journal.Config{}).Append(t.Context(), tx, id, journal.Any, event.Event{Type: "late"})
+		_, err := journal.Journal{}.Append(t.Context(), tx, id, journal.Any, event.Event{Type: "late"})
 		return err
 	})
 }

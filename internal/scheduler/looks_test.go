@@ -62,7 +62,7 @@ func TestASchedulerLooksFromTheBeginningOnceASecond(t *testing.T) {
 	if err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
 		for i := range n {
 			at := began.Add(1500*time.Millisecond + time.Duration(i)*10*time.Millisecond)
-			if _, err := journal.AppendAt(t.Context(), tx, fmt.Sprint("a", i), at, event.Event{Type: "due"}); err != nil {
+			if _, err := (journal.Journal{}).AppendAt(t.Context(), tx, fmt.Sprint("a", i), at, event.Event{Type: "due"}); err != nil {
 				return err
 			}
 		}

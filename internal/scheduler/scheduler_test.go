@@ -42,7 +42,7 @@ func due(t *testing.T, pool *pgxpool.Pool, campaigns ...string) {
 	t.Helper()
 	if err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
 		for _, campaign := range campaigns {
-			if _, err := journal.AppendAt(t.Context(), tx, campaign, time.Time{}, event.Event{Type: "due"}); err != nil {
+			if _, err := (journal.Journal{}).AppendAt(t.Context(), tx, campaign, time.Time{}, event.Event{Type: "due"}); err != nil {
 				return err
 			}
 		}
@@ -113,7 +113,7 @@ func TestAnIdleTransactionDelaysItsCampaignAlone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := journal.Append(t.Context(), idle, "a", journal.Any, event.Event{Type: "open"}); err != nil {
+	if _, err := (journal.Journal{}).Append(t.Context(), idle, "a", journal.Any, event.Event{Type: "open"}); err != nil {
 		t.Fatal(err)
 	}
 	run(t, pool, 50*time.Millisecond)

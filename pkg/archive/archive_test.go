@@ -160,7 +160,7 @@ func TestAppendsToAnArchivedCampaignAreRefused(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)
 	s.closeCampaigns(2, "oak")
-	j, ordered := journal.New(journal.Config{}), event.Event{Type: "ordered", Tags: nil}
+	j, ordered := journal.Journal{}, event.Event{Type: "ordered", Tags: nil}
 	tagged := event.Event{Type: "ordered", Tags: []string{"customer=1"}}
 	last, err := journal.Last(t.Context(), s.Pool, "oak")
 	if err != nil {

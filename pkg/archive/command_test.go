@@ -22,7 +22,8 @@ func TestCommandsOfAnArchivedCampaignAreToldSo(t *testing.T) {
 		return journal.Decision{Events: []event.Event{{Type: "ordered"}, {Type: "confirmed"}}}, nil
 	}
 	c := journal.Command{CampaignID: "oak", ID: uuid.New()}
-	out, err := c.Do(t.Context(), s.Pool, order)
+	var j journal.Journal
+	out, err := j.Do(t.Context(), s.Pool, c, order)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,17 +31,17 @@ func TestCommandsOfAnArchivedCampaignAreToldSo(t *testing.T) {
 	s.archive(closed)
 	other := journal.Command{CampaignID: "oak", ID: uuid.New()}
 	for _, c := range []journal.Command{c, other} {
-		if got, err := c.Do(t.Context(), s.Pool, order); !errors.Is(err, event.ErrArchived) || got.Places != nil {
+		if got, err := j.Do(t.Context(), s.Pool, c, order); !errors.Is(err, event.ErrArchived) || got.Places != nil {
 			t.Errorf("%+v, %v", got, err)
 		}
 	}
 	if _, err := archive.Restore(t.Context(), s.Pool, s.store, archive.RestoreRequest{All: true}); err != nil {
 		t.Fatal(err)
 	}
-	if again, err := c.Do(t.Context(), s.Pool, order); err != nil || !again.Repeated || again.Token() != out.Token() {
+	if again, err := j.Do(t.Context(), s.Pool, c, order); err != nil || !again.Repeated || again.Token() != out.Token() {
 		t.Errorf("%+v, %v", again, err)
 	}
-	if got, err := other.Do(t.Context(), s.Pool, order); err != nil || got.Repeated {
+	if got, err := j.Do(t.Context(), s.Pool, other, order); err != nil || got.Repeated {
 		t.Errorf("%+v, %v", got, err)
 	}
 }

@@ -19,7 +19,7 @@ var errLater = errors.New("the campaign is on its way back")
 func ExampleAsk() {
 	add := func(ctx context.Context, pool *pgxpool.Pool, campaign string, e event.Event) error {
 		once := func(tx pgx.Tx) error {
-			_, err := journal.Append(ctx, tx, campaign, journal.Any, e)
+			_, err := journal.Journal{}.Append(ctx, tx, campaign, journal.Any, e)
 			return err
 		}
 		err := pgx.BeginFunc(ctx, pool, once)

@@ -215,7 +215,7 @@ func (s *shop) decides() {
 		"a tag that is last":   event.Tagged([]string{"late"}, "closed_late"),
 	} {
 		err := s.append(func(ctx context.Context, tx pgx.Tx) error {
-			_, err := journal.AppendIf(ctx, tx, []event.Event{{CampaignID: "another", Type: "decided"}},
+			_, err := journal.Journal{}.AppendIf(ctx, tx, []event.Event{{CampaignID: "another", Type: "decided"}},
 				journal.Condition{FailIfMatch: q})
 			return err
 		}, pgx.TxOptions{})
@@ -311,7 +311,7 @@ func TestARepeatedAppendIsKnownWhateverWasDoneToItsEvents(t *testing.T) {
 			one := event.Event{ID: uuid.New(), Type: "ordered", Payload: []byte(`{"name": "ann"}`), Tags: []string{"who=ann"}}
 			two := event.Event{ID: uuid.New(), Type: "paid", Payload: []byte(`{"name": "ann"}`)}
 			do := func(ctx context.Context, tx pgx.Tx) error {
-				got, err := journal.Append(ctx, tx, "oak", journal.Any, one, two)
+				got, err := journal.Journal{}.Append(ctx, tx, "oak", journal.Any, one, two)
 				if err == nil && (len(got) != 2 || got[1].Seq != 2) {
 					err = fmt.Errorf("it returned %+v", got)
 				}

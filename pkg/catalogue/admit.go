@@ -10,13 +10,13 @@ import (
 )
 
 func init() { //nolint:gochecknoinits // the journal's way to what an append asks
-	admission.Of = func(ctx context.Context, c, tx any, batches [][]event.Event) (admission.Admit, error) {
+	admission.Of = func(ctx context.Context, c any, tx event.Querier, batches [][]event.Event) (admission.Admit, error) {
 		return c.(*Catalogue).admission(ctx, tx, batches)
 	}
 }
 
 // admission returns what admits the events of an append.
-func (c *Catalogue) admission(ctx context.Context, tx any, batches [][]event.Event) (admission.Admit, error) {
+func (c *Catalogue) admission(ctx context.Context, tx event.Querier, batches [][]event.Event) (admission.Admit, error) {
 	keys, err := c.keysOf(ctx, tx, batches)
 	if err != nil {
 		return nil, err

@@ -78,7 +78,7 @@ func TestACatalogueIsCheckedAgainstTheJournal(t *testing.T) {
 				{Type: "moved"},
 				{Type: "moved"},
 			} {
-				if _, err := journal.Append(t.Context(), tx, fmt.Sprint("campaign ", i%7), journal.Any, e); err != nil {
+				if _, err := (journal.Journal{}).Append(t.Context(), tx, fmt.Sprint("campaign ", i%7), journal.Any, e); err != nil {
 					return err
 				}
 			}

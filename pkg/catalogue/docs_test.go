@@ -28,12 +28,12 @@ func snippets(t *testing.T) map[string][]string {
 }
 
 // loadFolder is a snippet of docs/guides/catalogue.md.
-func loadFolder(folder string) (*journal.Journal, error) {
+func loadFolder(folder string) (journal.Journal, error) {
 	types, err := yamlfile.Load(os.DirFS(folder), "catalogue.yaml")
 	if err != nil {
-		return nil, err
+		return journal.Journal{}, err
 	}
-	return journal.New(journal.Config{Catalogue: types.RefuseUnknown()}), nil
+	return journal.Journal{Catalogue: types.RefuseUnknown()}, nil
 }
 
 func TestCataloguePage(t *testing.T) {

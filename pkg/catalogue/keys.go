@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
-	"database/sql"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
@@ -81,7 +80,7 @@ func (s *Sealer) unwrapped(ctx context.Context, k *storedKey) ([]byte, error) {
 
 // judge tells a broken key from a wrapping key that is another one under the same name: if there are other
 // keys and it opens none of them, it is not the key that is at fault. db is as in [ask].
-func (s *Sealer) judge(ctx context.Context, db any, k *storedKey, cause error) error {
+func (s *Sealer) judge(ctx context.Context, db event.Querier, k *storedKey, cause error) error {
 	s.mu.Lock()
 	good := s.good[k.by]
 	s.mu.Unlock()
@@ -103,7 +102,7 @@ func (s *Sealer) judge(ctx context.Context, db any, k *storedKey, cause error) e
 
 // otherKeys reads some keys of the same wrapping key. It asks for the right first: an error would end the
 // transaction of an appender, who has none.
-func otherKeys(ctx context.Context, db any, k *storedKey) (others []storedKey, err error) {
+func otherKeys(ctx context.Context, db event.Querier, k *storedKey) (others []storedKey, err error) {
 	may, found := false, storedKey{}
 	err = visit(ctx, db, []any{&may}, func() {}, queryMayReadKeys)
 	if err != nil || !may {
@@ -195,7 +194,7 @@ func readKeys(
 
 // keysFor returns the keys of subjects, and creates those that are missing, in the transaction that
 // appends. The database is always asked: a key in memory may be deleted. tx is of pgx or database/sql.
-func (s *Sealer) keysFor(ctx context.Context, tx any, subjects []string) (map[string]*dataKey, error) {
+func (s *Sealer) keysFor(ctx context.Context, tx event.Querier, subjects []string) (map[string]*dataKey, error) {
 	stored, missing := make([]storedKey, len(subjects)), []*storedKey{}
 	all := make([]*storedKey, len(subjects))
 	for i, subject := range subjects {
@@ -237,7 +236,7 @@ func (s *Sealer) keysFor(ctx context.Context, tx any, subjects []string) (map[st
 }
 
 // openKept opens a key for an append, which may have it in memory.
-func (s *Sealer) openKept(ctx context.Context, tx any, k *storedKey) (err error) {
+func (s *Sealer) openKept(ctx context.Context, tx event.Querier, k *storedKey) (err error) {
 	kept, _, _ := s.known([]string{k.id})
 	if k.plain = kept[k.id]; k.plain != nil {
 		return nil
@@ -261,7 +260,7 @@ func (s *Sealer) create(ctx context.Context, k *storedKey) (err error) {
 }
 
 // askKeys reads the keys of subjects, after creating those that have an id. Keys of other transactions win.
-func askKeys(ctx context.Context, tx any, keys []*storedKey) (fresh bool, err error) {
+func askKeys(ctx context.Context, tx event.Querier, keys []*storedKey) (fresh bool, err error) {
 	type document struct {
 		Subject string `json:"subject"`
 		ID      string `json:"id,omitempty"`
@@ -289,9 +288,12 @@ func askKeys(ctx context.Context, tx any, keys []*storedKey) (fresh bool, err er
 	return fresh, err
 }
 
-// visit scans the rows of a statement of [ask].
-func visit(ctx context.Context, tx any, into []any, visit func(), query string, args ...any) error {
-	found, err := ask(ctx, tx, query, args...)
+// visit scans the rows of a statement in an append's transaction.
+func visit(ctx context.Context, tx event.Querier, into []any, visit func(), query string, args ...any) error {
+	if tx == nil {
+		return errors.New("there is no transaction to create them in: give Journal.Encode the append's")
+	}
+	found, err := rows.Ask(ctx, tx, query, args...)
 	if err != nil {
 		return err
 	}
@@ -302,17 +304,4 @@ func visit(ctx context.Context, tx any, into []any, visit func(), query string, 
 		visit()
 	}
 	return cmp.Or(found.Err(), found.Close())
-}
-
-// ask runs a statement in a transaction of pgx or database/sql.
-func ask(ctx context.Context, tx any, query string, args ...any) (rows.Result, error) {
-	if tx, ok := tx.(*sql.Tx); ok {
-		return tx.QueryContext(ctx, query, args...) //nolint:rowserrcheck // visit
-	}
-	db, ok := tx.(event.Querier)
-	if !ok {
-		return nil, errors.New("there is no transaction to create them in: use Journal.EncodeIn")
-	}
-	found, err := db.Query(ctx, query, args...)
-	return rows.Pgx(found), err
 }

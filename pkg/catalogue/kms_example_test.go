@@ -45,7 +45,7 @@ func ExampleWrapper() {
 		fmt.Println(err)
 		return
 	}
-	_ = journal.New(journal.Config{Catalogue: types.Sealed(sealer)}) // its appends seal
+	_ = journal.Journal{Catalogue: types.Sealed(sealer)} // its appends seal
 	fmt.Println("calls at start-up:", client.calls)
 	// Output:
 	// calls at start-up: 0

@@ -26,7 +26,7 @@ func (v *vault) wrappedBy(wrappers ...catalogue.Wrapper) *vault {
 	if other.sealer, err = catalogue.NewSealer(wrappers...); err != nil {
 		v.t.Fatal(err)
 	}
-	other.journal = journal.New(journal.Config{Catalogue: sealedCatalogue(v.t, other.sealer)})
+	other.journal = journal.Journal{Catalogue: sealedCatalogue(v.t, other.sealer)}
 	return &other
 }
 

@@ -28,7 +28,7 @@ func TestTheSealerOfTheDocs(t *testing.T) {
 	v := newVault(t)
 	if err := useSealed(sealedCatalogue(t, nil), wrappingKey, func(c *catalogue.Catalogue, s *catalogue.Sealer) error {
 		return v.within(func(tx pgx.Tx) error {
-			if _, err := journal.New(journal.Config{Catalogue: c}).Append(t.Context(), tx, "shop", journal.Any, ordered("ann", 1)); err != nil {
+			if _, err := (journal.Journal{Catalogue: c}).Append(t.Context(), tx, "shop", journal.Any, ordered("ann", 1)); err != nil {
 				return err
 			}
 			e, err := journal.Last(t.Context(), s.Reading(tx), "shop")

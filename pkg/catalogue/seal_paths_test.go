@@ -34,7 +34,7 @@ func TestPersonalFieldsOfArraysAreSealed(t *testing.T) {
 		`{"of":[{"phone":"planted-3"},{"phone":{"home":"planted-4"}}]}],"notes":["planted-5",1.50]}`
 	add := func(payload string) error {
 		return pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-			_, err := journal.New(journal.Config{Catalogue: types}).Append(t.Context(), tx, "c", journal.Any, event.Event{
+			_, err := journal.Journal{Catalogue: types}.Append(t.Context(), tx, "c", journal.Any, event.Event{
 				Type: "booked", Actor: "till", Payload: []byte(payload),
 			})
 			return err
@@ -133,7 +133,7 @@ func TestTheFirstSubjectThatSaysWhoNamesThePerson(t *testing.T) {
 		for _, eventType := range []string{"booked", "boarded"} {
 			want := map[bool]string{true: want}[eventType == "booked"] // an array names nobody
 			err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-				_, err := journal.New(journal.Config{Catalogue: types}).Append(t.Context(), tx, "c", journal.Any, event.Event{
+				_, err := journal.Journal{Catalogue: types}.Append(t.Context(), tx, "c", journal.Any, event.Event{
 					Type: eventType, Payload: []byte(payload),
 				})
 				return err

@@ -36,7 +36,7 @@ type vault struct {
 	*pgxpool.Pool
 	t       *testing.T
 	sealer  *catalogue.Sealer
-	journal *journal.Journal
+	journal journal.Journal
 }
 
 func newVault(t *testing.T) *vault {
@@ -62,7 +62,7 @@ func (v *vault) with(keys ...string) *vault {
 	v.t.Helper()
 	other := *v
 	other.sealer = sealerWith(v.t, keys...)
-	other.journal = journal.New(journal.Config{Catalogue: sealedCatalogue(v.t, other.sealer)})
+	other.journal = journal.Journal{Catalogue: sealedCatalogue(v.t, other.sealer)}
 	return &other
 }
 
@@ -168,7 +168,7 @@ func TestPersonalFieldsAreSealedAtRestAndOpenInEveryRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = v.journal.AppendSQL(ctx, tx, "shop", journal.Any, e)
+	_, err = v.journal.Append(ctx, journal.SQL(tx), "shop", journal.Any, e)
 	if err = errors.Join(err, tx.Commit()); err != nil {
 		t.Fatal(err)
 	}
@@ -444,7 +444,7 @@ func TestAnotherWrappingKeyOfTheSameNameIsNotTheFaultOfAKey(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			_, err = by.journal.AppendSQL(t.Context(), tx, "shop", journal.Any, events...)
+			_, err = by.journal.Append(t.Context(), journal.SQL(tx), "shop", journal.Any, events...)
 			return errors.Join(err, tx.Rollback())
 		},
 	} {
@@ -483,7 +483,7 @@ func TestASealedFieldThatWasMovedOrChangedIsRefused(t *testing.T) {
 				_, err = tx.Exec(t.Context(), `DELETE FROM tidemark.journal`)
 			}
 			if err == nil {
-				_, err = journal.Append(t.Context(), tx, campaign, journal.Any, e)
+				_, err = journal.Journal{}.Append(t.Context(), tx, campaign, journal.Any, e)
 			}
 			return err
 		}); err != nil {
@@ -611,8 +611,8 @@ func TestAPersonalFieldWithoutASubjectIsRefused(t *testing.T) {
 			t.Errorf("%s: %v", payload, err)
 		}
 	}
-	if _, err := v.journal.Encode(t.Context(), "shop", []event.Event{ordered("ann", 1)}); err == nil ||
-		!strings.Contains(err.Error(), "EncodeIn") {
+	if _, err := v.journal.Encode(t.Context(), nil, "shop", []event.Event{ordered("ann", 1)}); err == nil ||
+		!strings.Contains(err.Error(), "Journal.Encode") {
 		t.Errorf("encoded without a transaction: %v", err)
 	}
 	v.append("shop", event.Event{Type: "ordered", Payload: []byte(`{"amount": 1}`)}, event.Event{Type: "noted"},

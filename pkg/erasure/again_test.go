@@ -43,7 +43,7 @@ func TestAFieldThatIsDeclaredPersonalLaterIsErased(t *testing.T) {
 						s.sealed()
 					}
 					if err := pgx.BeginFunc(t.Context(), s.Pool, func(tx pgx.Tx) error {
-						_, err := journal.New(journal.Config{Catalogue: s.catalogue}).Append(t.Context(), tx, "oak", journal.Any,
+						_, err := journal.Journal{Catalogue: s.catalogue}.Append(t.Context(), tx, "oak", journal.Any,
 							event.Event{Type: "called", Payload: []byte(`{"who": "ann@example.com", "name": "Ann Example",
 								"phone": "+49 30 1234567", "minutes": 7}`)},
 							event.Event{Type: "called", Payload: []byte(`{"who": "bob@example.com", "phone": "+49 30 7654321"}`)})

@@ -25,13 +25,14 @@ func TestACommandIsKnownAfterAnErasure(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := shopOf(t, payments)
-			c := journal.Command{CampaignID: "shop", ID: uuid.New(), Content: []byte("Planted Ann"), Journal: journal.New(journal.Config{Catalogue: s.catalogue})}
+			c := journal.Command{CampaignID: "shop", ID: uuid.New(), Content: []byte("Planted Ann")}
+			j := journal.Journal{Catalogue: s.catalogue}
 			pay := func(context.Context, pgx.Tx) (journal.Decision, error) {
 				return journal.Decision{Events: []event.Event{
 					{Type: "paid", Payload: json.RawMessage(`{"amount": 1, "customer": {"id": "c-17", "name": "Planted Ann"}}`)},
 				}}, nil
 			}
-			out, err := c.Do(t.Context(), s.Pool, pay)
+			out, err := j.Do(t.Context(), s.Pool, c, pay)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -43,7 +44,7 @@ func TestACommandIsKnownAfterAnErasure(t *testing.T) {
 				return journal.Decision{}, errors.New("it is decided again")
 			}
 			c.Content = []byte("another")
-			if again, err := c.Do(t.Context(), s.Pool, refuse); err != nil || again.Token() != out.Token() || !again.Repeated {
+			if again, err := j.Do(t.Context(), s.Pool, c, refuse); err != nil || again.Token() != out.Token() || !again.Repeated {
 				t.Errorf("%+v, %v", again, err)
 			}
 		})

@@ -158,7 +158,7 @@ func (s *shop) order(campaign, customer string, amount int) {
 		Metadata: fmt.Appendf(nil, `{"by": %q}`, text),
 	}
 	if err := pgx.BeginFunc(s.t.Context(), s.Pool, func(tx pgx.Tx) error {
-		_, err := journal.New(journal.Config{Catalogue: s.catalogue}).Append(s.t.Context(), tx, campaign, journal.Any, e)
+		_, err := journal.Journal{Catalogue: s.catalogue}.Append(s.t.Context(), tx, campaign, journal.Any, e)
 		return err
 	}); err != nil {
 		s.t.Fatal(err)
@@ -240,7 +240,7 @@ func (s *shop) fill() {
 			s.value(`SELECT count(*) FROM tidemark.deferred`) == "7" && s.value(`SELECT count(*) FROM tidemark_views.customers`) == "2"
 	})
 	if err := pgx.BeginFunc(s.t.Context(), s.Pool, func(tx pgx.Tx) error {
-		_, err := journal.AppendAt(s.t.Context(), tx, "shop1", time.Now().Add(time.Hour),
+		_, err := journal.Journal{}.AppendAt(s.t.Context(), tx, "shop1", time.Now().Add(time.Hour),
 			event.Event{Type: "reminded", Payload: []byte(`{"text": "planted-reminder"}`)})
 		return err
 	}); err != nil {

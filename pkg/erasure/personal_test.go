@@ -29,7 +29,7 @@ func shopOf(t *testing.T, catalogue string) *shop {
 func (s *shop) append(campaign string, events ...event.Event) {
 	s.t.Helper()
 	if err := pgx.BeginFunc(s.t.Context(), s.Pool, func(tx pgx.Tx) error {
-		_, err := journal.New(journal.Config{Catalogue: s.catalogue}).Append(s.t.Context(), tx, campaign, journal.Any, events...)
+		_, err := journal.Journal{Catalogue: s.catalogue}.Append(s.t.Context(), tx, campaign, journal.Any, events...)
 		return err
 	}); err != nil {
 		s.t.Fatal(err)

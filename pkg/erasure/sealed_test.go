@@ -37,7 +37,7 @@ func (s *shop) orderSealed(campaign, customer string, amount int) {
 	e := event.Event{Type: "ordered", Version: 2 - amount%2, Payload: fmt.Appendf(nil,
 		`{%q: %q, "email": "%[2]s@example.com", "amount": %d}`, []string{"customer", "name"}[amount%2], planted(customer), amount)}
 	if err := pgx.BeginFunc(s.t.Context(), s.Pool, func(tx pgx.Tx) error {
-		_, err := journal.New(journal.Config{Catalogue: s.catalogue}).Append(s.t.Context(), tx, campaign, journal.Any, e)
+		_, err := journal.Journal{Catalogue: s.catalogue}.Append(s.t.Context(), tx, campaign, journal.Any, e)
 		return err
 	}); err != nil {
 		s.t.Fatal(err)

@@ -38,7 +38,7 @@ func TestAnAppendOfAWebhookHandlerNamesItsCause(t *testing.T) {
 				pool, secret := pgtest.New(t), webhook.NewSecret()
 				h, err := inbox.Webhook(inbox.WebhookConfig{DB: pool, Consumer: "invoices", Secrets: []webhook.Secret{secret}},
 					func(ctx context.Context, tx pgx.Tx, _ inbox.Delivery) error {
-						_, err := journal.Append(ctx, tx, "invoice-7", journal.Any, event.Event{Type: "invoice_sent"})
+						_, err := journal.Journal{}.Append(ctx, tx, "invoice-7", journal.Any, event.Event{Type: "invoice_sent"})
 						return err
 					})
 				if err != nil {

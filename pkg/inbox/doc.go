@@ -1,8 +1,8 @@
 // Package inbox lets a consumer detect duplicate events. Delivery is at least once: after a crash
 // or a lost acknowledgement an event arrives again under the same campaign and event id.
 //
-// The mark is a row written in the consumer's own transaction ([CheckAndMark] for pgx,
-// [CheckAndMarkSQL] for database/sql). It commits together with the event's effects in that
+// The mark is a row written in the consumer's own transaction, of pgx or database/sql ([journal.SQL]). It
+// commits together with the event's effects in that
 // database, so they happen exactly once. A concurrent delivery waits for that transaction. It then
 // finds the mark or, after a rollback, is the first itself. [Webhook] is an http.Handler that does
 // all of this.

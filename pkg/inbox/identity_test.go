@@ -14,6 +14,7 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/inbox"
 	"github.com/tidemark-go/tidemark/pkg/inbox/redisinbox"
+	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/webhook"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 	"github.com/tidemark-go/tidemark/test/support/redistest"
@@ -45,12 +46,12 @@ func inboxes(t *testing.T, pool *pgxpool.Pool) map[string]delivers {
 			}
 			return first
 		},
-		"CheckAndMarkSQL": func(t *testing.T, campaign string, id uuid.UUID) (first bool) {
+		"database/sql": func(t *testing.T, campaign string, id uuid.UUID) (first bool) {
 			tx, err := db.BeginTx(t.Context(), nil)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if first, err = inbox.CheckAndMarkSQL(t.Context(), tx, "sql", campaign, id); err == nil {
+			if first, err = inbox.CheckAndMark(t.Context(), journal.SQL(tx), "sql", campaign, id); err == nil {
 				err = tx.Commit()
 			}
 			if err != nil {

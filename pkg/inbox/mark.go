@@ -3,16 +3,16 @@ package inbox
 import (
 	"cmp"
 	"context"
-	"database/sql"
 	"fmt"
 	"log/slog"
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/internal/store/marks"
+	"github.com/tidemark-go/tidemark/internal/store/rows"
+	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
 // DefaultTTL is how long a mark lasts: 720 hours.
@@ -39,7 +39,7 @@ func TTL(d time.Duration) Option { return func(o *options) { o.ttl = d } }
 // consumer is a name of up to 200 bytes. An event id is unique only within its campaign, so both
 // are needed. For events of another sender, pass the sender's name as the campaign.
 func CheckAndMark(
-	ctx context.Context, tx pgx.Tx, consumer, campaignID string, eventID uuid.UUID, opts ...Option,
+	ctx context.Context, tx journal.Tx, consumer, campaignID string, eventID uuid.UUID, opts ...Option,
 ) (first bool, err error) {
 	ttl, err := check(consumer, campaignID, eventID, opts)
 	if err != nil {
@@ -50,29 +50,20 @@ func CheckAndMark(
 
 // mark is CheckAndMark without checks. The campaign may be empty.
 func mark(
-	ctx context.Context, tx pgx.Tx, consumer, campaignID string, eventID uuid.UUID, ttl time.Duration,
+	ctx context.Context, tx journal.Tx, consumer, campaignID string, eventID uuid.UUID, ttl time.Duration,
 ) (first bool, err error) {
-	tag, err := tx.Exec(ctx, queryMark, consumer, campaignID, eventID, ttl.Microseconds())
-	if err != nil {
-		return false, fmt.Errorf("mark event %s of campaign %q for consumer %q: %w", eventID, campaignID, consumer, err)
+	explain := func(err error) error {
+		return fmt.Errorf("mark event %s of campaign %q for consumer %q: %w", eventID, campaignID, consumer, err)
 	}
-	return tag.RowsAffected() == 1, nil
-}
-
-// CheckAndMarkSQL is [CheckAndMark] for applications on database/sql.
-func CheckAndMarkSQL(
-	ctx context.Context, tx *sql.Tx, consumer, campaignID string, eventID uuid.UUID, opts ...Option,
-) (first bool, err error) {
-	ttl, err := check(consumer, campaignID, eventID, opts)
+	found, err := rows.Ask(ctx, tx, queryMark, consumer, campaignID, eventID.String(), ttl.Microseconds())
 	if err != nil {
-		return false, err
+		return false, explain(err)
 	}
-	result, err := tx.ExecContext(ctx, queryMark, consumer, campaignID, eventID, ttl.Microseconds())
-	if err != nil {
-		return false, fmt.Errorf("mark event %s of campaign %q for consumer %q: %w", eventID, campaignID, consumer, err)
+	first = found.Next()
+	if err := cmp.Or(found.Err(), found.Close()); err != nil {
+		return false, explain(err)
 	}
-	n, err := result.RowsAffected()
-	return n == 1, err
+	return first, nil
 }
 
 func check(consumer, campaignID string, eventID uuid.UUID, opts []Option) (time.Duration, error) {

@@ -16,6 +16,7 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 
 	"github.com/tidemark-go/tidemark/pkg/inbox"
+	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
@@ -75,7 +76,7 @@ func TestAMarkOverDatabaseSQLIsTheSame(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		first, err := inbox.CheckAndMarkSQL(t.Context(), tx, "a", "oak", id)
+		first, err := inbox.CheckAndMark(t.Context(), journal.SQL(tx), "a", "oak", id)
 		if err != nil || first != want {
 			t.Errorf("time %d: first is %t, %v", i, first, err)
 		}
@@ -166,7 +167,7 @@ func TestAMarkLastsAsLongAsItIsTold(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err = inbox.CheckAndMarkSQL(t.Context(), tx, "a", "oak", uuid.New(), inbox.TTL(time.Hour)); err == nil {
+	if _, err = inbox.CheckAndMark(t.Context(), journal.SQL(tx), "a", "oak", uuid.New(), inbox.TTL(time.Hour)); err == nil {
 		err = tx.Commit()
 	}
 	if err != nil {
@@ -286,9 +287,8 @@ func TestBadMarksAreRefusedByName(t *testing.T) {
 		{"a", "oak", uuid.New(), 1 << 62, "TTL of marks is"},
 	} {
 		_, err := inbox.CheckAndMark(t.Context(), nil, c.consumer, c.campaign, c.id, inbox.TTL(c.ttl))
-		_, errSQL := inbox.CheckAndMarkSQL(t.Context(), nil, c.consumer, c.campaign, c.id, inbox.TTL(c.ttl))
-		if err == nil || errSQL == nil || !strings.Contains(err.Error(), c.want) || err.Error() != errSQL.Error() {
-			t.Errorf("got %v and %v, want %q", err, errSQL, c.want)
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("got %v, want %q", err, c.want)
 		}
 	}
 }

@@ -6,7 +6,8 @@ const (
 	queryMark = `INSERT INTO tidemark.inbox (consumer, campaign_id, event_id, expires_at)
 		VALUES ($1, $2, $3, clock_timestamp() + $4 * interval '1 microsecond')
 		ON CONFLICT (consumer, event_id, campaign_id) DO UPDATE SET expires_at = excluded.expires_at
-			WHERE inbox.expires_at <= clock_timestamp()`
+			WHERE inbox.expires_at <= clock_timestamp()
+		RETURNING true`
 
 	// queryPrune walks the index on expires_at from its oldest entry and stops at the limit. It
 	// skips rows that are being marked again.

@@ -4,12 +4,10 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"database/sql"
 	"strconv"
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/internal/admission"
 	"github.com/tidemark-go/tidemark/internal/slice"
@@ -20,12 +18,9 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
-// Journal appends events under a [Config]. It is immutable and safe for concurrent use. The package's
-// functions do the same under the zero Config.
-type Journal struct{ cfg Config }
-
-// Config is what a [Journal] does to events that it appends.
-type Config struct {
+// Journal appends events. A literal is a journal, and the zero value accepts events of any type. It is safe for
+// concurrent use, unless its fields are changed.
+type Journal struct {
 	// Catalogue fills in versions and intents, refuses events and seals personal fields. nil: it accepts any
 	// type, at version 1 and intent ProjectionAndReplay.
 	Catalogue *catalogue.Catalogue
@@ -34,10 +29,10 @@ type Config struct {
 	// Events that have none get it in their metadata, as traceparent and tracestate, so that workers link to
 	// the trace that appended them. It is no part of what a repeat must have the same. nil: none.
 	Trace func(ctx context.Context) (traceparent, tracestate string)
-}
 
-// New returns a journal.
-func New(cfg Config) *Journal { return &Journal{cfg} }
+	// Retry is for [Journal.CommitIf], [Journal.Do] and [Journal.Commit]: how often they try again.
+	Retry Retry
+}
 
 // Append adds events to a campaign in the caller's transaction. They and their work items commit
 // with it, or not at all. Other transactions that append to the campaign wait until it ends.
@@ -48,40 +43,33 @@ func New(cfg Config) *Journal { return &Journal{cfg} }
 // Errors: [ErrVersionConflict] (expect is not met), [*InvalidEventError], [ErrEventIDReused],
 // [ErrPartlyAppended], [ErrStaleSnapshot], [ErrTooManyCampaigns]. After any database error the
 // transaction can only be rolled back.
-func (j *Journal) Append(
-	ctx context.Context, tx pgx.Tx, campaignID string, expect Expect, events ...event.Event,
+func (j Journal) Append(
+	ctx context.Context, tx Tx, campaignID string, expect Expect, events ...event.Event,
 ) ([]Appended, error) {
 	doc, err := j.encode(ctx, tx, campaignID, events)
 	if err != nil || len(events) == 0 {
 		return nil, err
 	}
-	found, err := tx.Query(ctx, queryAppend, campaignID, doc, expect.argument())
-	return placesIn(rows.Pgx(found), err, campaignID, len(events))
-}
-
-// AppendSQL is [Journal.Append] for applications on database/sql.
-func (j *Journal) AppendSQL(
-	ctx context.Context, tx *sql.Tx, campaignID string, expect Expect, events ...event.Event,
-) ([]Appended, error) {
-	doc, err := j.encode(ctx, tx, campaignID, events)
-	if err != nil || len(events) == 0 {
-		return nil, err
-	}
-	//nolint:rowserrcheck // placesIn
-	found, err := tx.QueryContext(ctx, queryAppend+unlessConverted, campaignID, doc, expect.argument())
-	places, err := placesIn(found, err, campaignID, len(events))
-	return places, encodingOf(ctx, tx, err)
+	return placesOf(ctx, tx, campaignID, len(events), queryAppend, campaignID, doc, expect.argument())
 }
 
 // AppendAll adds events to several campaigns in one round trip. It locks the campaigns in one
 // order, so two such calls never deadlock. Its errors are those of [Journal.Append].
-func (j *Journal) AppendAll(ctx context.Context, tx pgx.Tx, batches ...Batch) ([]Appended, error) {
+func (j Journal) AppendAll(ctx context.Context, tx Tx, batches ...Batch) ([]Appended, error) {
 	doc, n, err := j.encodeAll(ctx, tx, batches)
 	if err != nil || n == 0 {
 		return nil, err
 	}
-	found, err := tx.Query(ctx, queryAppendAll, doc)
-	return placesIn(rows.Pgx(found), err, "", n)
+	return placesOf(ctx, tx, "", n, queryAppendAll, doc)
+}
+
+// placesOf runs an append of n events and reads their places. campaignID is for errors.
+func placesOf(
+	ctx context.Context, tx Tx, campaignID string, n int, query string, args ...any,
+) ([]Appended, error) {
+	found, err := ask(ctx, tx, query, args...)
+	places, err := placesIn(found, err, campaignID, n)
+	return places, encodingOf(ctx, tx, err)
 }
 
 // placesIn reads the places of n events from an append's rows and closes them.
@@ -120,47 +108,21 @@ func readPlaces(found rows.Result, n int) ([]Appended, error) {
 	return places, nil
 }
 
-// Append is [Journal.Append] without a catalogue.
-func Append(
-	ctx context.Context, tx pgx.Tx, campaignID string, expect Expect, events ...event.Event,
-) ([]Appended, error) {
-	return New(Config{}).Append(ctx, tx, campaignID, expect, events...)
-}
-
-// AppendSQL is [Journal.AppendSQL] without a catalogue.
-func AppendSQL(
-	ctx context.Context, tx *sql.Tx, campaignID string, expect Expect, events ...event.Event,
-) ([]Appended, error) {
-	return New(Config{}).AppendSQL(ctx, tx, campaignID, expect, events...)
-}
-
-// AppendAll is [Journal.AppendAll] without a catalogue.
-func AppendAll(ctx context.Context, tx pgx.Tx, batches ...Batch) ([]Appended, error) {
-	return New(Config{}).AppendAll(ctx, tx, batches...)
-}
-
 // Encode validates events and encodes them as the JSON document that tidemark.append and
-// tidemark.append_at take, for statements of one's own. Errors: [*InvalidEventError].
-//
-// With a sealer, it refuses personal fields: use [Journal.EncodeIn].
-func (j *Journal) Encode(ctx context.Context, campaignID string, events []event.Event) (string, error) {
-	return j.encode(ctx, nil, campaignID, events)
-}
-
-// EncodeIn is [Journal.Encode] that seals personal fields. db is the transaction of the append, in which
-// it creates the keys of new subjects.
-func (j *Journal) EncodeIn(
+// tidemark.append_at take, for statements of one's own. db is the transaction of the append, in which the keys of
+// persons who are new are made; it may be nil if the catalogue seals nothing. Errors: [*InvalidEventError].
+func (j Journal) Encode(
 	ctx context.Context, db event.Querier, campaignID string, events []event.Event,
 ) (string, error) {
 	return j.encode(ctx, db, campaignID, events)
 }
 
-// encode encodes events of one campaign. tx is of pgx or database/sql, or nil.
-func (j *Journal) encode(ctx context.Context, tx any, campaignID string, events []event.Event) (string, error) {
+// encode encodes events of one campaign. tx may be nil.
+func (j Journal) encode(ctx context.Context, tx event.Querier, campaignID string, events []event.Event) (string, error) {
 	if err := checkEncoding(tx); err != nil {
 		return "", appendError(campaignID, err)
 	}
-	admit, err := admission.Of(ctx, j.cfg.Catalogue, tx, [][]event.Event{events})
+	admit, err := admission.Of(ctx, j.Catalogue, tx, [][]event.Event{events})
 	if err != nil {
 		return "", appendError(campaignID, err)
 	}
@@ -172,12 +134,12 @@ func (j *Journal) encode(ctx context.Context, tx any, campaignID string, events 
 	return string(doc), err
 }
 
-func (j *Journal) encodeAll(ctx context.Context, tx any, batches []Batch) (doc string, n int, err error) {
+func (j Journal) encodeAll(ctx context.Context, tx event.Querier, batches []Batch) (doc string, n int, err error) {
 	if err := checkEncoding(tx); err != nil {
 		return "", 0, appendError("", err)
 	}
 	all := slice.Of(batches, func(b Batch) []event.Event { return b.Events })
-	admit, err := admission.Of(ctx, j.cfg.Catalogue, tx, all)
+	admit, err := admission.Of(ctx, j.Catalogue, tx, all)
 	if err != nil {
 		return "", 0, appendError("", err)
 	}
@@ -202,7 +164,7 @@ func (j *Journal) encodeAll(ctx context.Context, tx any, batches []Batch) (doc s
 	return string(append(buf, ']')), n, nil
 }
 
-func (j *Journal) encodeEvents(
+func (j Journal) encodeEvents(
 	ctx context.Context, buf []byte, campaignID string, events []event.Event, admit admission.Admit,
 ) ([]byte, error) {
 	buf = append(buf, '[')
@@ -231,11 +193,11 @@ func (j *Journal) encodeEvents(
 }
 
 // trace returns the metadata fields of a trace context; none: there is no trace.
-func (j *Journal) trace(ctx context.Context) map[string]string {
-	if j.cfg.Trace == nil {
+func (j Journal) trace(ctx context.Context) map[string]string {
+	if j.Trace == nil {
 		return nil
 	}
-	parent, state := j.cfg.Trace(ctx)
+	parent, state := j.Trace(ctx)
 	switch {
 	case parent == "":
 		return nil

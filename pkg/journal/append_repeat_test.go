@@ -304,7 +304,7 @@ func appendAndMaybeKeep(
 	rollback error,
 ) (places []journal.Appended, err error) {
 	err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-		if places, err = journal.Append(ctx, tx, campaign, expect, events...); err == nil && !keep {
+		if places, err = (journal.Journal{}).Append(ctx, tx, campaign, expect, events...); err == nil && !keep {
 			return rollback
 		}
 		return err

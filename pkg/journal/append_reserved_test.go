@@ -48,7 +48,7 @@ func TestReservedNamesAreRefused(t *testing.T) {
 		"metadata": {Type: "x", Metadata: []byte(`{"\u0024erased": 1}`)},
 	} {
 		err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-			_, err := journal.Append(t.Context(), tx, "c", journal.Any, e)
+			_, err := journal.Journal{}.Append(t.Context(), tx, "c", journal.Any, e)
 			return err
 		})
 		if refused, ok := errors.AsType[*journal.InvalidEventError](err); !ok || refused.Field != name {

@@ -34,7 +34,7 @@ func TestAppendSQLDoesWhatAppendDoes(t *testing.T) {
 		if err != nil {
 			return nil, err
 		}
-		places, err := journal.AppendSQL(t.Context(), tx, "c", expect, events...)
+		places, err := journal.Journal{}.Append(t.Context(), journal.SQL(tx), "c", expect, events...)
 		if err != nil || !commit {
 			return places, errors.Join(err, tx.Rollback())
 		}
@@ -93,7 +93,7 @@ func TestAnOldSnapshotIsToldToRetry(t *testing.T) {
 			}
 			query[int64](t, tx, "SELECT count(*) FROM tidemark.journal") // takes the snapshot
 			mustAppend(t, pool, campaign, e)
-			_, err = journal.Append(t.Context(), tx, campaign, journal.Any, events...)
+			_, err = journal.Journal{}.Append(t.Context(), tx, campaign, journal.Any, events...)
 			if !stale(err) {
 				t.Errorf("%s, %s: got %v", level, name, err)
 			}
@@ -190,7 +190,7 @@ func appendAt(
 	ctx context.Context, pool *pgxpool.Pool, level pgx.TxIsoLevel, campaign string, events ...event.Event,
 ) error {
 	return pgx.BeginTxFunc(ctx, pool, pgx.TxOptions{IsoLevel: level}, func(tx pgx.Tx) error {
-		_, err := journal.Append(ctx, tx, campaign, journal.Any, events...)
+		_, err := journal.Journal{}.Append(ctx, tx, campaign, journal.Any, events...)
 		return err
 	})
 }
@@ -259,7 +259,7 @@ func TestAppendSQLUnderAnOldSnapshotIsToldToRetry(t *testing.T) {
 		t.Fatal(err)
 	}
 	mustAppend(t, pool, "c", noted(1)...)
-	if _, err := journal.AppendSQL(t.Context(), tx, "c", journal.Any, noted(1)...); !stale(err) {
+	if _, err := (journal.Journal{}).Append(t.Context(), journal.SQL(tx), "c", journal.Any, noted(1)...); !stale(err) {
 		t.Errorf("got %v", err)
 	}
 	if err := errors.Join(tx.Rollback(), db.Close()); err != nil {

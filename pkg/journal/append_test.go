@@ -26,7 +26,7 @@ func appendTo(
 	ctx context.Context, pool *pgxpool.Pool, campaign string, expect journal.Expect, events ...event.Event,
 ) (places []journal.Appended, err error) {
 	err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-		places, err = journal.Append(ctx, tx, campaign, expect, events...)
+		places, err = journal.Journal{}.Append(ctx, tx, campaign, expect, events...)
 		return err
 	})
 	return places, err
@@ -126,7 +126,7 @@ func TestAppendAllTakesEveryBatchOrNone(t *testing.T) {
 	mustAppend(t, pool, "b", noted(2)...)
 	appendAll := func(expectB journal.Expect) (places []journal.Appended, err error) {
 		err = pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-			places, err = journal.AppendAll(t.Context(), tx,
+			places, err = journal.Journal{}.AppendAll(t.Context(), tx,
 				journal.Batch{CampaignID: "c", Expect: journal.None, Events: noted(2)},
 				journal.Batch{CampaignID: "empty", Expect: journal.Exactly(9)},
 				journal.Batch{CampaignID: "b", Expect: expectB, Events: noted(1)},

@@ -18,7 +18,7 @@ func TestEventsNameTheirCauseAndTheFirstOfAll(t *testing.T) {
 	add := func(e event.Event) event.Event {
 		t.Helper()
 		err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-			_, err := journal.Append(ctx, tx, "a", journal.Any, e)
+			_, err := journal.Journal{}.Append(ctx, tx, "a", journal.Any, e)
 			return err
 		})
 		if err != nil {
@@ -71,7 +71,7 @@ func TestLoadFoldsACampaignToItsLastSeq(t *testing.T) {
 	}
 	add := func(expect journal.Expect) error {
 		return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-			_, err := journal.Append(ctx, tx, "a", expect, noted(2)...)
+			_, err := journal.Journal{}.Append(ctx, tx, "a", expect, noted(2)...)
 			return err
 		})
 	}

@@ -21,21 +21,18 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
-// ErrCommandReused is returned by [Command.Do] if the command's id was used for another one. The text
+// ErrCommandReused is returned by [Journal.Do] if the command's id was used for another one. The text
 // names the campaign and the id. Give each command an id of its own.
 var ErrCommandReused = errors.New("the command's id was used for another command")
 
 // Command is a request that takes effect once, however often it comes: for example an HTTP request with
-// an idempotency key. It is safe for concurrent use.
+// an idempotency key. [Journal.Do] makes it.
 type Command struct {
 	CampaignID string    // of the first event; required
 	ID         uuid.UUID // becomes the id of the first event; required
 	// What was asked, such as the body of the request: a repeat with other content is refused. nil: repeats
 	// are not compared. The first event's metadata keep a short hash of it, under "$command".
 	Content []byte
-
-	Journal *Journal // nil: without a catalogue
-	Retry   Retry    // of attempts that lose a race
 }
 
 // Decision is what a command appends, and under which condition.
@@ -72,18 +69,18 @@ const hashKey = "$command"
 // Events get ids that follow from the command's id, so a repeat is recognised after a COMMIT whose reply
 // was lost, and while the first call still runs. Errors: [ErrCommandReused], [event.ErrArchived] if the
 // campaign is archived, those of decide, of [Journal.Append], [Journal.AppendIf], and of the connection.
-func (c Command) Do(
-	ctx context.Context, db *pgxpool.Pool, decide func(ctx context.Context, tx pgx.Tx) (Decision, error),
+func (j Journal) Do(
+	ctx context.Context, db *pgxpool.Pool, c Command, decide func(ctx context.Context, tx pgx.Tx) (Decision, error),
 ) (Outcome, error) {
 	if c.CampaignID == "" || c.ID == uuid.Nil {
 		return Outcome{}, fmt.Errorf("command %s of campaign %s: give it a campaign, and an id of its own", c.ID,
 			text.Shortened(c.CampaignID))
 	}
 	var out Outcome
-	err := c.Retry.Do(ctx, func(ctx context.Context) error {
+	err := j.Retry.Do(ctx, func(ctx context.Context) error {
 		undecided := false
 		err := pgx.BeginTxFunc(ctx, db, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) (err error) {
-			out, err = c.attempt(ctx, tx, func() (Decision, error) {
+			out, err = j.attempt(ctx, tx, c, func() (Decision, error) {
 				d, err := decide(ctx, tx)
 				if err == nil && len(d.Events) > 0 {
 					d.Events, err = c.named(d)
@@ -116,7 +113,9 @@ func (e *raceError) Unwrap() error { return e.error }
 
 // attempt looks for the command, decides and appends. An append that loses a race rolls back what the
 // decision has written, so the next attempt is another transaction.
-func (c Command) attempt(ctx context.Context, tx pgx.Tx, decide func() (Decision, error)) (Outcome, error) {
+func (j Journal) attempt(
+	ctx context.Context, tx pgx.Tx, c Command, decide func() (Decision, error),
+) (Outcome, error) {
 	if before, err := c.before(ctx, tx); err != nil || before.Repeated {
 		return before, err
 	}
@@ -128,7 +127,6 @@ func (c Command) attempt(ctx context.Context, tx pgx.Tx, decide func() (Decision
 		}
 		return Outcome{}, err
 	}
-	j := cmp.Or(c.Journal, New(Config{}))
 	var places []Appended
 	if d.Condition == nil {
 		places, err = j.AppendAll(ctx, tx, batched(d.Events, d.Expect)...)

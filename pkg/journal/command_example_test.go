@@ -24,7 +24,7 @@ var errTaken = errors.New("the seat is taken")
 
 // bookSeat books a seat, once for each command.
 func bookSeat(ctx context.Context, pool *pgxpool.Pool, c journal.Command) (journal.Outcome, error) {
-	return c.Do(ctx, pool, func(ctx context.Context, tx pgx.Tx) (journal.Decision, error) {
+	return journal.Journal{}.Do(ctx, pool, c, func(ctx context.Context, tx pgx.Tx) (journal.Decision, error) {
 		taken, seq, err := journal.Load(ctx, tx, c.CampaignID, func(taken *bool, e event.Event) error {
 			*taken = e.Type == "seat_booked"
 			return nil

@@ -12,7 +12,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -88,7 +87,7 @@ func eachWay(t *testing.T, test func(t *testing.T, pool *pgxpool.Pool, way func(
 
 func mustDo(t *testing.T, pool *pgxpool.Pool, c journal.Command, decide decider) journal.Outcome {
 	t.Helper()
-	out, err := c.Do(t.Context(), pool, decide)
+	out, err := journal.Journal{}.Do(t.Context(), pool, c, decide)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +114,7 @@ func TestARepeatedCommandAnswersTheFirstPlaces(t *testing.T) {
 			t.Fatalf("%+v", out)
 		}
 		mustDo(t, pool, second.Command, way(second))
-		if _, err := third.Do(t.Context(), pool, way(third)); !errors.Is(err, errSoldOut) {
+		if _, err := (journal.Journal{}).Do(t.Context(), pool, third.Command, way(third)); !errors.Is(err, errSoldOut) {
 			t.Errorf("the third: %v", err)
 		}
 		again := mustDo(t, pool, first.Command, way(first)) // would be sold out
@@ -139,7 +138,7 @@ func TestCallsOfOneCommandAtOnceTakeEffectOnce(t *testing.T) {
 		for i := range outs {
 			calls.Go(func() {
 				var err error
-				if outs[i], err = c.Do(t.Context(), pool, way(c)); err != nil {
+				if outs[i], err = (journal.Journal{}).Do(t.Context(), pool, c.Command, way(c)); err != nil {
 					t.Error(err)
 				}
 			})
@@ -194,7 +193,6 @@ func TestWhatADecisionWritesIsThereOnce(t *testing.T) {
 		t.Helper()
 		exec(t, pool, `CREATE TABLE tickets (n int)`)
 		c := booking("hamlet", "row 1")
-		c.Retry.Most = time.Millisecond
 		mustDo(t, pool, c.Command, func(ctx context.Context, tx pgx.Tx) (journal.Decision, error) {
 			d, err := way(c)(ctx, tx)
 			if c.decided.Load() == 1 {
@@ -217,7 +215,7 @@ func TestARefusedCommandIsDecidedAnew(t *testing.T) {
 	c := booking("hamlet", "row 1")
 	refuse := func(context.Context, pgx.Tx) (journal.Decision, error) { return journal.Decision{}, errSoldOut }
 	nothing := func(context.Context, pgx.Tx) (journal.Decision, error) { return journal.Decision{}, nil }
-	if out, err := c.Do(t.Context(), pool, refuse); !errors.Is(err, errSoldOut) || out.Token() != "" {
+	if out, err := (journal.Journal{}).Do(t.Context(), pool, c.Command, refuse); !errors.Is(err, errSoldOut) || out.Token() != "" {
 		t.Errorf("%+v, %v", out, err)
 	}
 	if out := mustDo(t, pool, c.Command, nothing); out.Repeated || out.Places != nil {
@@ -235,7 +233,7 @@ func TestACommandWithOtherContentIsRefused(t *testing.T) {
 	out := mustDo(t, pool, c.Command, c.bySeq)
 	other := c.Command
 	other.Content = []byte("row 2")
-	if _, err := other.Do(t.Context(), pool, c.bySeq); !errors.Is(err, journal.ErrCommandReused) ||
+	if _, err := (journal.Journal{}).Do(t.Context(), pool, other, c.bySeq); !errors.Is(err, journal.ErrCommandReused) ||
 		!strings.Contains(err.Error(), `"hamlet"`) || !strings.Contains(err.Error(), c.ID.String()) {
 		t.Errorf("got %v", err)
 	}
@@ -278,7 +276,7 @@ func TestCommandsThatSayTooLittleOrTooMuchAreRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, err := c.command.Do(t.Context(), pool, func(context.Context, pgx.Tx) (journal.Decision, error) {
+			_, err := journal.Journal{}.Do(t.Context(), pool, c.command, func(context.Context, pgx.Tx) (journal.Decision, error) {
 				return c.decision, nil
 			})
 			if err == nil || !strings.Contains(err.Error(), c.says) {

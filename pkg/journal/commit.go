@@ -15,16 +15,16 @@ import (
 // for.
 //
 // Events get ids before they are appended. If a connection breaks and the outcome is unknown, the same events are
-// appended again, up to ten times within a few seconds: they are in the journal once. An error of a connection, or
+// appended again, as often as j.Retry says: they are in the journal once. An error of a connection, or
 // the end of ctx, means that they may be in the journal or not. Other errors are those of [Journal.AppendAll], and
 // mean that they are not.
-func (j *Journal) Commit(ctx context.Context, db *pgxpool.Pool, batches ...Batch) (places []Appended, err error) {
+func (j Journal) Commit(ctx context.Context, db *pgxpool.Pool, batches ...Batch) (places []Appended, err error) {
 	batches = slices.Clone(batches)
 	for i := range batches {
 		batches[i].Events = identified(batches[i].Events)
 	}
 	var refusal error
-	err = Retry{}.Do(ctx, func(ctx context.Context) error {
+	err = j.Retry.Do(ctx, func(ctx context.Context) error {
 		err := pgx.BeginTxFunc(ctx, db, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) (err error) {
 			places, err = j.AppendAll(ctx, tx, batches...)
 			return err
@@ -49,9 +49,4 @@ func (j *Journal) Commit(ctx context.Context, db *pgxpool.Pool, batches ...Batch
 		return nil, err
 	}
 	return places, nil
-}
-
-// Commit is [Journal.Commit] without a catalogue.
-func Commit(ctx context.Context, db *pgxpool.Pool, batches ...Batch) ([]Appended, error) {
-	return New(Config{}).Commit(ctx, db, batches...)
 }

@@ -63,7 +63,7 @@ func TestCommitAppendsOnceThoughItsAnswersAreLost(t *testing.T) {
 	var lose atomic.Int32
 	pool := deafPool(t, &lose)
 	lose.Store(3)
-	places, err := journal.Commit(t.Context(), pool,
+	places, err := journal.Journal{}.Commit(t.Context(), pool,
 		journal.Batch{CampaignID: "a", Expect: journal.Exactly(0), Events: []event.Event{{Type: "x"}, {Type: "y"}}},
 		journal.Batch{CampaignID: "b", Events: []event.Event{{Type: "z"}}})
 	if err != nil || lose.Load() >= 0 {
@@ -89,22 +89,22 @@ func TestCommitReturnsARefusalAtOnceAndAppendsNothing(t *testing.T) {
 	var lose atomic.Int32
 	pool := deafPool(t, &lose)
 	commits := lose.Load()
-	_, err := journal.Commit(t.Context(), pool,
+	_, err := journal.Journal{}.Commit(t.Context(), pool,
 		journal.Batch{CampaignID: "a", Events: []event.Event{{Type: "x"}}},
 		journal.Batch{CampaignID: "b", Expect: journal.Exactly(7), Events: []event.Event{{Type: "z"}}})
 	if !errors.Is(err, journal.ErrVersionConflict) || lose.Load() != commits {
 		t.Errorf("got %v after %d commits", err, commits-lose.Load())
 	}
 	var invalid *journal.InvalidEventError
-	if _, err := journal.Commit(t.Context(), pool, journal.Batch{CampaignID: "a", Events: []event.Event{{}}}); !errors.As(err, &invalid) {
+	if _, err := (journal.Journal{}).Commit(t.Context(), pool, journal.Batch{CampaignID: "a", Events: []event.Event{{}}}); !errors.As(err, &invalid) {
 		t.Errorf("got %v", err)
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := journal.Commit(ended, pool, journal.Batch{CampaignID: "a", Events: []event.Event{{Type: "x"}}}); !errors.Is(err, context.Canceled) {
+	if _, err := (journal.Journal{}).Commit(ended, pool, journal.Batch{CampaignID: "a", Events: []event.Event{{Type: "x"}}}); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
-	if places, err := journal.Commit(t.Context(), pool); err != nil || len(places) != 0 {
+	if places, err := (journal.Journal{}).Commit(t.Context(), pool); err != nil || len(places) != 0 {
 		t.Errorf("without events: %v, %v", places, err)
 	}
 	for e, err := range journal.ReadAll(t.Context(), pool, 0) {

@@ -25,7 +25,7 @@ import (
 // appendAll appends batches in a transaction of its own.
 func appendAll(ctx context.Context, pool *pgxpool.Pool, batches ...journal.Batch) error {
 	return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-		_, err := journal.AppendAll(ctx, tx, batches...)
+		_, err := journal.Journal{}.AppendAll(ctx, tx, batches...)
 		return err
 	})
 }
@@ -106,7 +106,7 @@ func TestAnImportThatWaitsHoldsUpOnlyItsOwnCampaigns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := journal.Append(t.Context(), idle, "c300", journal.Any, noted(1)...); err != nil {
+	if _, err := (journal.Journal{}).Append(t.Context(), idle, "c300", journal.Any, noted(1)...); err != nil {
 		t.Fatal(err)
 	}
 	var g errgroup.Group
@@ -140,12 +140,12 @@ func TestATransactionAppendsToAThousandCampaignsAtMost(t *testing.T) {
 	one := event.Query{Items: []event.Item{{Types: []string{"never"}}}}
 	for name, appends := range map[string]func(tx pgx.Tx) error{
 		"in one call": func(tx pgx.Tx) error {
-			_, err := journal.AppendAll(t.Context(), tx, oneEach(names(0, 1001)...)...)
+			_, err := journal.Journal{}.AppendAll(t.Context(), tx, oneEach(names(0, 1001)...)...)
 			return err
 		},
 		"in four calls": func(tx pgx.Tx) error {
 			for i := range 4 {
-				if _, err := journal.AppendAll(t.Context(), tx, oneEach(names(i*251, (i+1)*251)...)...); err != nil {
+				if _, err := (journal.Journal{}).AppendAll(t.Context(), tx, oneEach(names(i*251, (i+1)*251)...)...); err != nil {
 					return err
 				}
 			}
@@ -163,7 +163,7 @@ func TestATransactionAppendsToAThousandCampaignsAtMost(t *testing.T) {
 					b.Events[0].CampaignID = b.CampaignID
 					events = append(events, b.Events...)
 				}
-				if _, err := journal.AppendIf(t.Context(), tx, events, journal.Condition{FailIfMatch: one}); err != nil {
+				if _, err := (journal.Journal{}).AppendIf(t.Context(), tx, events, journal.Condition{FailIfMatch: one}); err != nil {
 					return err
 				}
 			}
@@ -188,7 +188,7 @@ func TestATransactionAppendsToAThousandCampaignsAtMost(t *testing.T) {
 		t.Parallel()
 		err := pgx.BeginFunc(t.Context(), pgtest.New(t), func(tx pgx.Tx) error {
 			for range 2 {
-				if _, err := journal.AppendAll(t.Context(), tx, oneEach(names(5000, 5600)...)...); err != nil {
+				if _, err := (journal.Journal{}).AppendAll(t.Context(), tx, oneEach(names(5000, 5600)...)...); err != nil {
 					return err
 				}
 			}
@@ -207,7 +207,7 @@ func TestManyCallsInOneTransactionTakeFewLocks(t *testing.T) {
 	pool := pgtest.New(t)
 	err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
 		for range 300 {
-			if _, err := journal.Append(t.Context(), tx, "c", journal.Any, noted(1)...); err != nil {
+			if _, err := (journal.Journal{}).Append(t.Context(), tx, "c", journal.Any, noted(1)...); err != nil {
 				return err
 			}
 		}
@@ -230,7 +230,7 @@ func TestAppendsToDifferentCampaignsDoNotWaitForEachOther(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := journal.Append(t.Context(), tx, "held", journal.Any, noted(1)...); err != nil {
+	if _, err := (journal.Journal{}).Append(t.Context(), tx, "held", journal.Any, noted(1)...); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
@@ -263,7 +263,7 @@ func TestWorkGoesWithItsEvents(t *testing.T) {
 				n := 1 + random.IntN(3)
 				err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
 					campaign := fmt.Sprint("c", random.IntN(3))
-					if _, err := journal.Append(t.Context(), tx, campaign, journal.Any, noted(n)...); err != nil {
+					if _, err := (journal.Journal{}).Append(t.Context(), tx, campaign, journal.Any, noted(n)...); err != nil {
 						return err
 					}
 					switch random.IntN(5) {
@@ -274,7 +274,7 @@ func TestWorkGoesWithItsEvents(t *testing.T) {
 						if err != nil {
 							return err
 						}
-						if _, err := journal.Append(t.Context(), savepoint, campaign, journal.Any, noted(2)...); err != nil {
+						if _, err := (journal.Journal{}).Append(t.Context(), savepoint, campaign, journal.Any, noted(2)...); err != nil {
 							return err
 						}
 						return savepoint.Rollback(t.Context())

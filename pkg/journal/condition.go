@@ -2,7 +2,6 @@ package journal
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 	"strconv"
 
@@ -42,22 +41,21 @@ type Condition struct {
 // 40P01). It waits for open transactions for 10 s, or for the session's lock_timeout (SQLSTATE
 // 55P03). Other errors are those of [Journal.Append], [event.ErrInvalidQuery] and [ErrInvalidCondition].
 // Without events it returns an [InvalidEventError].
-func (j *Journal) AppendIf(
-	ctx context.Context, tx pgx.Tx, events []event.Event, condition Condition,
+func (j Journal) AppendIf(
+	ctx context.Context, tx Tx, events []event.Event, condition Condition,
 ) ([]Appended, error) {
 	return j.appendIf(ctx, tx, queryAppendIf, events, condition)
 }
 
 // appendIf returns [ErrConditionFailed] itself if the query returns the matching event as a row.
-func (j *Journal) appendIf(
-	ctx context.Context, tx pgx.Tx, query string, events []event.Event, condition Condition,
+func (j Journal) appendIf(
+	ctx context.Context, tx Tx, query string, events []event.Event, condition Condition,
 ) ([]Appended, error) {
 	doc, guard, err := j.encodeIf(ctx, tx, events, condition)
 	if err != nil {
 		return nil, err
 	}
-	found, err := tx.Query(ctx, query, doc, guard)
-	places, err := placesIn(rows.Pgx(found), err, "", len(events))
+	places, err := placesOf(ctx, tx, "", len(events), query, doc, guard)
 	return places, condition.explain(ctx, err)
 }
 
@@ -72,7 +70,7 @@ func (c Condition) explain(ctx context.Context, err error) error {
 
 // appendIfAndCommit commits in the same round trip, so others wait less. It leaves an empty
 // transaction open for the caller to end.
-func (j *Journal) appendIfAndCommit(
+func (j Journal) appendIfAndCommit(
 	ctx context.Context, tx pgx.Tx, events []event.Event, condition Condition,
 ) (places []Appended, err error) {
 	doc, guard, err := j.encodeIf(ctx, tx, events, condition)
@@ -91,32 +89,9 @@ func (j *Journal) appendIfAndCommit(
 	return places, nil
 }
 
-// AppendIfSQL is [Journal.AppendIf] for applications on database/sql.
-func (j *Journal) AppendIfSQL(
-	ctx context.Context, tx *sql.Tx, events []event.Event, condition Condition,
-) ([]Appended, error) {
-	doc, guard, err := j.encodeIf(ctx, tx, events, condition)
-	if err != nil {
-		return nil, err
-	}
-	found, err := tx.QueryContext(ctx, queryAppendIf+unlessConverted, doc, guard) //nolint:rowserrcheck // placesIn
-	places, err := placesIn(found, err, "", len(events))
-	return places, condition.explain(ctx, encodingOf(ctx, tx, err))
-}
-
-// AppendIf is [Journal.AppendIf] without a catalogue.
-func AppendIf(ctx context.Context, tx pgx.Tx, events []event.Event, condition Condition) ([]Appended, error) {
-	return New(Config{}).AppendIf(ctx, tx, events, condition)
-}
-
-// AppendIfSQL is [Journal.AppendIfSQL] without a catalogue.
-func AppendIfSQL(ctx context.Context, tx *sql.Tx, events []event.Event, condition Condition) ([]Appended, error) {
-	return New(Config{}).AppendIfSQL(ctx, tx, events, condition)
-}
-
 // encodeIf validates the arguments and encodes the two documents.
-func (j *Journal) encodeIf(
-	ctx context.Context, tx any, events []event.Event, condition Condition,
+func (j Journal) encodeIf(
+	ctx context.Context, tx event.Querier, events []event.Event, condition Condition,
 ) (doc, guard string, err error) {
 	if len(events) == 0 {
 		return "", "", &InvalidEventError{

@@ -31,7 +31,7 @@ func appendIf(
 	ctx context.Context, pool *pgxpool.Pool, condition journal.Condition, events ...event.Event,
 ) (places []journal.Appended, err error) {
 	err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) (err error) {
-		places, err = journal.AppendIf(ctx, tx, events, condition)
+		places, err = journal.Journal{}.AppendIf(ctx, tx, events, condition)
 		return err
 	})
 	return places, err
@@ -104,7 +104,7 @@ func TestAConditionFailsWhenAnEventPastItMatches(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = journal.AppendIf(t.Context(), tx, []event.Event{tagged("d", "new", "new")}, condition)
+		_, err = journal.Journal{}.AppendIf(t.Context(), tx, []event.Event{tagged("d", "new", "new")}, condition)
 		if rollback := tx.Rollback(t.Context()); rollback != nil {
 			t.Fatal(rollback)
 		}
@@ -172,7 +172,7 @@ func TestAppendIfSQLDoesWhatAppendIfDoes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		places, err := journal.AppendIfSQL(t.Context(), tx,
+		places, err := journal.Journal{}.AppendIf(t.Context(), journal.SQL(tx),
 			[]event.Event{tagged("a", "opened", "x"), tagged("b", "opened", "x")}, once)
 		if n == 0 {
 			if err != nil || len(places) != 2 || places[1].CampaignID != "b" || places[1].ID == uuid.Nil {
@@ -274,7 +274,7 @@ func TestAConditionThatKnowsWhatHasNotHappenedIsRefused(t *testing.T) {
 		}
 	}
 	attempts := 0
-	_, err := journal.Retry{}.AppendIf(t.Context(), pool, nil,
+	_, err := journal.Journal{}.CommitIf(t.Context(), pool,
 		func(context.Context, event.Querier) ([]event.Event, journal.Condition, error) {
 			attempts++
 			return []event.Event{tagged("a", "opened")}, journal.Condition{FailIfMatch: query, After: 1000}, nil

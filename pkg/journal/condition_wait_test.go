@@ -40,7 +40,7 @@ type contention struct {
 func contentions() map[string]contention {
 	appends := func(events ...event.Event) func(context.Context, pgx.Tx) error {
 		return func(ctx context.Context, tx pgx.Tx) error {
-			_, err := journal.AppendAll(ctx, tx, journal.Batch{
+			_, err := journal.Journal{}.AppendAll(ctx, tx, journal.Batch{
 				CampaignID: events[0].CampaignID, Expect: journal.Any,
 				Events: events,
 			})
@@ -49,7 +49,7 @@ func contentions() map[string]contention {
 	}
 	decides := func(query event.Query, campaign string) func(context.Context, pgx.Tx) error {
 		return func(ctx context.Context, tx pgx.Tx) error {
-			_, err := journal.AppendIf(ctx, tx, []event.Event{tagged(campaign, "decided")},
+			_, err := journal.Journal{}.AppendIf(ctx, tx, []event.Event{tagged(campaign, "decided")},
 				journal.Condition{FailIfMatch: query})
 			return err
 		}
@@ -78,12 +78,12 @@ func contentions() map[string]contention {
 		"an import, in one call": {
 			decides(event.Tagged([]string{"tag 1"}, "never"), "held"),
 			func(ctx context.Context, tx pgx.Tx) error {
-				_, err := journal.Append(ctx, tx, "b", journal.Any, imported("b")...)
+				_, err := journal.Journal{}.Append(ctx, tx, "b", journal.Any, imported("b")...)
 				return err
 			},
 		},
 		"a decision of an import's tags": {appends(tagged("held", "opened")), func(ctx context.Context, tx pgx.Tx) error {
-			_, err := journal.AppendIf(ctx, tx, imported("held"), journal.Condition{FailIfMatch: unused})
+			_, err := journal.Journal{}.AppendIf(ctx, tx, imported("held"), journal.Condition{FailIfMatch: unused})
 			return err
 		}},
 	}
@@ -158,13 +158,13 @@ func TestAPlainAppendWaitsForConflictsAlone(t *testing.T) {
 	}
 	appends := func(events ...event.Event) func(context.Context, pgx.Tx) error {
 		return func(ctx context.Context, tx pgx.Tx) error {
-			_, err := journal.Append(ctx, tx, events[0].CampaignID, journal.Any, events...)
+			_, err := journal.Journal{}.Append(ctx, tx, events[0].CampaignID, journal.Any, events...)
 			return err
 		}
 	}
 	decides := func(query event.Query) func(context.Context, pgx.Tx) error {
 		return func(ctx context.Context, tx pgx.Tx) error {
-			_, err := journal.AppendIf(ctx, tx, []event.Event{tagged("held", "decided")}, journal.Condition{
+			_, err := journal.Journal{}.AppendIf(ctx, tx, []event.Event{tagged("held", "decided")}, journal.Condition{
 				FailIfMatch: query,
 			})
 			return err
@@ -194,7 +194,7 @@ func TestAPlainAppendWaitsForConflictsAlone(t *testing.T) {
 		"an erasure of another one":            {erases("c"), false},
 		"many tags, of which none is its":      {appends(imported("held")...), false},
 		"a scheduled append to the campaign": {func(ctx context.Context, tx pgx.Tx) error {
-			_, err := journal.AppendAt(ctx, tx, "b", time.Now().Add(time.Hour), tagged("b", "opened"))
+			_, err := journal.Journal{}.AppendAt(ctx, tx, "b", time.Now().Add(time.Hour), tagged("b", "opened"))
 			return err
 		}, false},
 	} {

@@ -32,7 +32,7 @@ func withdraw(ctx context.Context, pool *pgxpool.Pool, amount int, payload json.
 		"funds_transferred")
 	either := balance.Or(event.Types("bank_holiday_declared"))
 	_ = either
-	_, err := journal.Retry{}.AppendIf(ctx, pool, nil,
+	_, err := journal.Journal{}.CommitIf(ctx, pool,
 		func(ctx context.Context, db event.Querier) ([]event.Event, journal.Condition, error) {
 			funds, condition, err := journal.Decide(ctx, db, balance, foldFunds)
 			if err != nil || funds < amount {

@@ -40,10 +40,10 @@ func TestModelsComposeIntoOneReadAndOneCondition(t *testing.T) {
 	mustAppendIf(t, pool, condition, tagged("d", "opened", "z")) // matches none of the models
 	for _, e := range []event.Event{tagged("d", "opened", "x"), tagged("d", "closed"), tagged("d", "lost")} {
 		tx := begin(t, pool)
-		if _, err := journal.Append(t.Context(), tx, "e", journal.Any, e); err != nil {
+		if _, err := (journal.Journal{}).Append(t.Context(), tx, "e", journal.Any, e); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := journal.AppendIf(t.Context(), tx, []event.Event{tagged("d", "noted")}, condition); !errors.Is(err,
+		if _, err := (journal.Journal{}).AppendIf(t.Context(), tx, []event.Event{tagged("d", "noted")}, condition); !errors.Is(err,
 			journal.ErrConditionFailed) {
 			t.Errorf("after %s %v: %v", e.Type, e.Tags, err)
 		}
@@ -71,7 +71,7 @@ func TestADecisionReadsPageByPage(t *testing.T) {
 	}
 	// Above the floor, Decide reads at most 256 events. The rest make the condition fail.
 	open := begin(t, pool)
-	if _, err := journal.Append(t.Context(), open, "slow", journal.Any, noted(1)...); err != nil {
+	if _, err := (journal.Journal{}).Append(t.Context(), open, "slow", journal.Any, noted(1)...); err != nil {
 		t.Fatal(err)
 	}
 	for range 3 {
@@ -112,7 +112,7 @@ func TestRetriesDecideAgain(t *testing.T) {
 	}
 	for _, c := range []struct{ ahead, attempts, knows int }{{1, 2, 1}, {3, 4, 4}} {
 		attempts, ahead = 0, c.ahead
-		places, err := journal.Retry{Most: time.Millisecond}.AppendIf(t.Context(), pool, nil, decide)
+		places, err := journal.Journal{Retry: journal.Retry{Most: time.Millisecond}}.CommitIf(t.Context(), pool, decide)
 		if err != nil || attempts != c.attempts || len(places) != 1 {
 			t.Fatalf("%d attempts, %+v, %v", attempts, places, err)
 		}
@@ -122,7 +122,7 @@ func TestRetriesDecideAgain(t *testing.T) {
 		}
 	}
 	attempts, ahead = 0, 100
-	if _, err := (journal.Retry{Attempts: 2, Most: time.Millisecond}).AppendIf(t.Context(), pool, nil,
+	if _, err := (journal.Journal{Retry: journal.Retry{Attempts: 2, Most: time.Millisecond}}).CommitIf(t.Context(), pool,
 		decide); !errors.Is(err, journal.ErrConditionFailed) || !strings.Contains(err.Error(), `of campaign "other" (`) ||
 		attempts != 4 {
 		t.Errorf("%d attempts, %v", attempts, err)
@@ -130,7 +130,7 @@ func TestRetriesDecideAgain(t *testing.T) {
 	nothing := func(context.Context, event.Querier) ([]event.Event, journal.Condition, error) {
 		return nil, journal.Condition{}, nil
 	}
-	if places, err := (journal.Retry{}).AppendIf(t.Context(), pool, nil, nothing); err != nil || places != nil {
+	if places, err := (journal.Journal{}).CommitIf(t.Context(), pool, nothing); err != nil || places != nil {
 		t.Errorf("no events: %v, %v", places, err)
 	}
 	refused := errors.New("refused")

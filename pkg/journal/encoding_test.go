@@ -41,33 +41,33 @@ func TestAConnectionOfAnotherEncodingIsRefused(t *testing.T) {
 	all := event.Types("noted")
 	appends := map[string]func(context.Context, pgx.Tx) error{
 		"Append": func(ctx context.Context, tx pgx.Tx) error {
-			_, err := journal.Append(ctx, tx, campaign, journal.Any, e)
+			_, err := journal.Journal{}.Append(ctx, tx, campaign, journal.Any, e)
 			return err
 		},
 		"AppendAll": func(ctx context.Context, tx pgx.Tx) error {
-			_, err := journal.AppendAll(ctx, tx, journal.Batch{CampaignID: campaign, Events: []event.Event{e}})
+			_, err := journal.Journal{}.AppendAll(ctx, tx, journal.Batch{CampaignID: campaign, Events: []event.Event{e}})
 			return err
 		},
 		"AppendIf": func(ctx context.Context, tx pgx.Tx) error {
-			_, err := journal.AppendIf(ctx, tx, []event.Event{e}, journal.Condition{FailIfMatch: all})
+			_, err := journal.Journal{}.AppendIf(ctx, tx, []event.Event{e}, journal.Condition{FailIfMatch: all})
 			return err
 		},
 		"AppendAt": func(ctx context.Context, tx pgx.Tx) error {
-			_, err := journal.AppendAt(ctx, tx, campaign, time.Now().Add(time.Hour), e)
+			_, err := journal.Journal{}.AppendAt(ctx, tx, campaign, time.Now().Add(time.Hour), e)
 			return err
 		},
-		"EncodeIn": func(ctx context.Context, tx pgx.Tx) error {
-			_, err := journal.New(journal.Config{}).EncodeIn(ctx, tx, campaign, []event.Event{e})
+		"Encode": func(ctx context.Context, tx pgx.Tx) error {
+			_, err := journal.Journal{}.Encode(ctx, tx, campaign, []event.Event{e})
 			return err
 		},
 	}
 	inSQL := map[string]func(context.Context, *sql.Tx) error{
-		"AppendSQL": func(ctx context.Context, tx *sql.Tx) error {
-			_, err := journal.AppendSQL(ctx, tx, campaign, journal.Any, e)
+		"Append over database/sql": func(ctx context.Context, tx *sql.Tx) error {
+			_, err := journal.Journal{}.Append(ctx, journal.SQL(tx), campaign, journal.Any, e)
 			return err
 		},
-		"AppendIfSQL": func(ctx context.Context, tx *sql.Tx) error {
-			_, err := journal.AppendIfSQL(ctx, tx, []event.Event{e}, journal.Condition{FailIfMatch: all})
+		"AppendIf over database/sql": func(ctx context.Context, tx *sql.Tx) error {
+			_, err := journal.Journal{}.AppendIf(ctx, journal.SQL(tx), []event.Event{e}, journal.Condition{FailIfMatch: all})
 			return err
 		},
 	}
@@ -103,8 +103,8 @@ func TestAConnectionOfAnotherEncodingIsRefused(t *testing.T) {
 			_, err := journal.Find(ctx, db, campaign, e.ID)
 			return err
 		},
-		"Retry.AppendIf": func(ctx context.Context, db *pgxpool.Pool) error {
-			_, err := journal.Retry{}.AppendIf(ctx, db, nil,
+		"CommitIf": func(ctx context.Context, db *pgxpool.Pool) error {
+			_, err := journal.Journal{}.CommitIf(ctx, db,
 				func(context.Context, event.Querier) ([]event.Event, journal.Condition, error) {
 					return []event.Event{e}, journal.Condition{FailIfMatch: all}, nil
 				})
@@ -128,7 +128,7 @@ func TestAConnectionOfAnotherEncodingIsRefused(t *testing.T) {
 				refused(name, pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error { return do(t.Context(), tx) }))
 			}
 			for name, do := range reads {
-				if mode == "simple_protocol" && name != "Retry.AppendIf" { // pgx itself refuses
+				if mode == "simple_protocol" && name != "CommitIf" { // pgx itself refuses
 					continue
 				}
 				refused(name, do(t.Context(), pool))

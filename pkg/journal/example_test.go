@@ -15,13 +15,13 @@ import (
 )
 
 // The event commits with the rest of the transaction, or not at all.
-func ExampleAppend() {
+func ExampleJournal_Append() {
 	heal := func(ctx context.Context, pool *pgxpool.Pool, campaign, character string) error {
 		return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
 			if _, err := tx.Exec(ctx, "UPDATE potions SET left = left - 1 WHERE owner = $1", character); err != nil {
 				return err
 			}
-			_, err := journal.Append(ctx, tx, campaign, journal.Any,
+			_, err := journal.Journal{}.Append(ctx, tx, campaign, journal.Any,
 				event.Event{Type: "character_healed", AggregateID: character, Payload: json.RawMessage(`{"points": 5}`)})
 			return err
 		})
@@ -33,7 +33,7 @@ func ExampleAppend() {
 func ExampleWithCause() {
 	invoice := func(ctx context.Context, tx pgx.Tx, placed event.Event) error {
 		ctx = journal.WithCause(ctx, placed)
-		_, err := journal.Append(ctx, tx, "invoice-7", journal.Any, event.Event{Type: "invoice_sent"})
+		_, err := journal.Journal{}.Append(ctx, tx, "invoice-7", journal.Any, event.Event{Type: "invoice_sent"})
 		return err
 	}
 	_ = invoice
@@ -55,7 +55,7 @@ func ExampleExactly() {
 				return errors.Join(err, errors.New("no session is running"))
 			}
 			err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-				_, err := journal.Append(ctx, tx, campaign, journal.Exactly(seq), event.Event{ID: id, Type: "session_ended"})
+				_, err := journal.Journal{}.Append(ctx, tx, campaign, journal.Exactly(seq), event.Event{ID: id, Type: "session_ended"})
 				return err
 			})
 			if !errors.Is(err, journal.ErrVersionConflict) {

@@ -47,7 +47,7 @@ func TestTheFloorStaysBelowAppendsInFlight(t *testing.T) {
 
 	early, late := begin(t, pool), begin(t, pool)
 	for _, tx := range []pgx.Tx{early, late} {
-		if _, err := journal.Append(t.Context(), tx, fmt.Sprintf("%p", tx), journal.Any, noted(2)...); err != nil {
+		if _, err := (journal.Journal{}).Append(t.Context(), tx, fmt.Sprintf("%p", tx), journal.Any, noted(2)...); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -69,7 +69,7 @@ func TestTheFloorIsHeldAgainAfterASavepointIsUndone(t *testing.T) {
 	tx := begin(t, pool)
 	for range 2 {
 		savepoint := begin(t, tx)
-		if _, err := journal.Append(t.Context(), savepoint, "c", journal.Any, noted(1)...); err != nil {
+		if _, err := (journal.Journal{}).Append(t.Context(), savepoint, "c", journal.Any, noted(1)...); err != nil {
 			t.Fatal(err)
 		}
 		if err := savepoint.Rollback(t.Context()); err != nil {
@@ -78,13 +78,13 @@ func TestTheFloorIsHeldAgainAfterASavepointIsUndone(t *testing.T) {
 	}
 	floorIs(t, pool, 2, "all undone")
 	savepoint := begin(t, tx)
-	if _, err := journal.Append(t.Context(), savepoint, "c", journal.Any, noted(1)...); err != nil {
+	if _, err := (journal.Journal{}).Append(t.Context(), savepoint, "c", journal.Any, noted(1)...); err != nil {
 		t.Fatal(err)
 	}
 	if err := savepoint.Commit(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := journal.Append(t.Context(), tx, "c", journal.Any, noted(1)...); err != nil {
+	if _, err := (journal.Journal{}).Append(t.Context(), tx, "c", journal.Any, noted(1)...); err != nil {
 		t.Fatal(err)
 	}
 	floorIs(t, pool, 2, "two events in flight")
@@ -115,7 +115,7 @@ func TestStrangersDoNotHoldTheFloorBack(t *testing.T) {
 
 	other := pgtest.New(t) // a database on the same server
 	elsewhere := begin(t, other)
-	if _, err := journal.Append(t.Context(), elsewhere, "a", journal.Any, noted(1)...); err != nil {
+	if _, err := (journal.Journal{}).Append(t.Context(), elsewhere, "a", journal.Any, noted(1)...); err != nil {
 		t.Fatal(err)
 	}
 	floorIs(t, pool, 3, "an append in another database")
@@ -224,7 +224,7 @@ func writeUntil(ctx context.Context, pool *pgxpool.Pool, writer int) error {
 				if random.IntN(20) == 0 {
 					events = noted(200) // long enough that readers look in the middle of it
 				}
-				if _, err := journal.Append(ctx, tx, campaign, journal.Any, events...); err != nil {
+				if _, err := (journal.Journal{}).Append(ctx, tx, campaign, journal.Any, events...); err != nil {
 					return err
 				}
 			}
@@ -254,7 +254,7 @@ func writeUntil(ctx context.Context, pool *pgxpool.Pool, writer int) error {
 	}
 	// This append runs after the disturbances: a busy machine, terminated backends.
 	return pgx.BeginFunc(context.WithoutCancel(ctx), pool, func(tx pgx.Tx) error {
-		_, err := journal.Append(context.WithoutCancel(ctx), tx, fmt.Sprintf("w%d", writer), journal.Any, noted(1)...)
+		_, err := journal.Journal{}.Append(context.WithoutCancel(ctx), tx, fmt.Sprintf("w%d", writer), journal.Any, noted(1)...)
 		return err
 	})
 }

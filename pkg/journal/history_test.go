@@ -134,7 +134,7 @@ func TestADecisionOfALostHistoryIsMadeAgain(t *testing.T) {
 	rewind(t, pool, 0)
 	mustAppendIf(t, pool, always(), tagged("other", "opened"))
 	attempts := 0
-	places, err := journal.Retry{}.AppendIf(t.Context(), pool, nil,
+	places, err := journal.Journal{}.CommitIf(t.Context(), pool,
 		func(ctx context.Context, db event.Querier) ([]event.Event, journal.Condition, error) {
 			c := before
 			var err error

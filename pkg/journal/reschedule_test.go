@@ -257,7 +257,7 @@ func TestCallsOnOneScheduledAppendWaitOnlySoLong(t *testing.T) {
 	e := held(1)
 	calls := map[string]func(pgx.Tx, context.Context, int64) error{
 		"schedule": func(tx pgx.Tx, ctx context.Context, _ int64) error {
-			_, err := journal.AppendAt(ctx, tx, "hall", time.Now().Add(time.Hour), e)
+			_, err := journal.Journal{}.AppendAt(ctx, tx, "hall", time.Now().Add(time.Hour), e)
 			return err
 		},
 		"cancel_scheduled": func(tx pgx.Tx, ctx context.Context, id int64) error {

@@ -50,7 +50,7 @@ func (r Retry) Do(ctx context.Context, attempt func(ctx context.Context) error) 
 	}
 }
 
-// AppendIf decides and appends in a READ COMMITTED transaction of its own.
+// CommitIf decides and appends in a READ COMMITTED transaction of its own.
 //
 // decide returns the events to append and their condition; without events nothing is appended. It
 // must read with db, the append's own transaction: the pool may have no other connection.
@@ -62,12 +62,12 @@ func (r Retry) Do(ctx context.Context, attempt func(ctx context.Context) error) 
 // Events get ids before they are appended. If a connection breaks and the outcome of the COMMIT is
 // unknown, the same events are appended again: they are in the journal once. Errors are those of
 // decide, of [Journal.AppendIf], and of the connection.
-func (r Retry) AppendIf(
-	ctx context.Context, db *pgxpool.Pool, j *Journal,
+func (j Journal) CommitIf(
+	ctx context.Context, db *pgxpool.Pool,
 	decide func(ctx context.Context, db event.Querier) ([]event.Event, Condition, error),
 ) ([]Appended, error) {
-	d := decision{journal: cmp.Or(j, New(Config{})), decide: decide}
-	err := r.Do(ctx, func(ctx context.Context) error {
+	d := decision{journal: j, decide: decide}
+	err := j.Retry.Do(ctx, func(ctx context.Context) error {
 		d.undecided = false
 		err := pgx.BeginTxFunc(ctx, db, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
 			return d.attempt(ctx, tx)
@@ -90,7 +90,7 @@ func (r Retry) AppendIf(
 
 // decision is the events to append and the outcome.
 type decision struct {
-	journal *Journal
+	journal Journal
 	decide  func(ctx context.Context, db event.Querier) ([]event.Event, Condition, error)
 
 	events    []event.Event

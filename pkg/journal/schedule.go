@@ -4,12 +4,10 @@ import (
 	"context"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
-// Scheduled is the answer of [AppendAt].
+// Scheduled is the answer of [Journal.AppendAt].
 type Scheduled struct {
 	ID        int64     // for [Cancel] and [Reschedule]; 0: the events are in the journal already
 	DueAt     time.Time // due time of the first call, or the one it was moved to; zero without an ID
@@ -31,8 +29,8 @@ type Scheduled struct {
 //
 // Errors: [*InvalidEventError], also for a due time outside the years 1 to 9999 and for no events,
 // [ErrEventIDReused], [ErrPartlyAppended], and [ErrStaleSnapshot] under REPEATABLE READ and SERIALIZABLE.
-func (j *Journal) AppendAt(
-	ctx context.Context, tx pgx.Tx, campaignID string, due time.Time, events ...event.Event,
+func (j Journal) AppendAt(
+	ctx context.Context, tx Tx, campaignID string, due time.Time, events ...event.Event,
 ) (Scheduled, error) {
 	doc, err := j.encode(ctx, tx, campaignID, events)
 	if err != nil {
@@ -40,7 +38,8 @@ func (j *Journal) AppendAt(
 	}
 	var s Scheduled
 	var dueAt *time.Time
-	if err := tx.QueryRow(ctx, queryAppendAt, campaignID, due, doc).Scan(&s.ID, &dueAt, &s.Duplicate); err != nil {
+	err = one(ctx, tx, []any{&s.ID, &dueAt, &s.Duplicate}, queryAppendAt, campaignID, due, doc)
+	if err != nil {
 		return Scheduled{}, appendError(campaignID, err)
 	}
 	if dueAt != nil {
@@ -49,19 +48,12 @@ func (j *Journal) AppendAt(
 	return s, nil
 }
 
-// AppendAt is [Journal.AppendAt] without a catalogue.
-func AppendAt(
-	ctx context.Context, tx pgx.Tx, campaignID string, due time.Time, events ...event.Event,
-) (Scheduled, error) {
-	return New(Config{}).AppendAt(ctx, tx, campaignID, due, events...)
-}
-
-// Cancel deletes an append that [AppendAt] has scheduled. It returns false if the append has been
+// Cancel deletes an append that [Journal.AppendAt] has scheduled. It returns false if the append has been
 // made or cancelled before, or if other calls have appended its first event. It waits while a worker
 // makes the append, or another transaction cancels or moves it: 10 s, or the session's lock_timeout
 // (SQLSTATE 55P03). Until the caller's transaction ends, the campaign's later appends wait.
-func Cancel(ctx context.Context, tx pgx.Tx, id int64) (cancelled bool, err error) {
-	err = tx.QueryRow(ctx, queryCancel, id).Scan(&cancelled)
+func Cancel(ctx context.Context, tx Tx, id int64) (cancelled bool, err error) {
+	err = one(ctx, tx, []any{&cancelled}, queryCancel, id)
 	return cancelled, appendError("", err)
 }
 
@@ -73,16 +65,16 @@ type Rescheduled struct {
 	WasDueAt time.Time // its due time before; zero if it was not moved
 }
 
-// Reschedule gives an append that [AppendAt] has scheduled another due time. If that is past, it is due at once. Its
+// Reschedule gives an append that [Journal.AppendAt] has scheduled another due time. If that is past, it is due at once. Its
 // events and its ID stay, and a refused append begins anew. Either a worker has made the append at the
 // old time, or Done is true and it is made at the new one. Reschedule waits as [Cancel] does, and so do the
 // campaign's later appends.
 //
 // Errors: [*InvalidEventError] for a due time outside the years 1 to 9999.
-func Reschedule(ctx context.Context, tx pgx.Tx, id int64, due time.Time) (Rescheduled, error) {
+func Reschedule(ctx context.Context, tx Tx, id int64, due time.Time) (Rescheduled, error) {
 	m := Rescheduled{ID: id}
 	var dueAt, wasDueAt *time.Time
-	if err := tx.QueryRow(ctx, queryReschedule, id, due).Scan(&m.Done, &dueAt, &wasDueAt); err != nil {
+	if err := one(ctx, tx, []any{&m.Done, &dueAt, &wasDueAt}, queryReschedule, id, due); err != nil {
 		return Rescheduled{}, appendError("", err)
 	}
 	if m.Done {

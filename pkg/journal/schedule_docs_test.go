@@ -14,7 +14,7 @@ import (
 
 // holdAndRelease holds snippets of docs/guides/scheduled.md.
 func holdAndRelease(ctx context.Context, tx pgx.Tx, due, later time.Time) (bool, error) {
-	ends, err := journal.AppendAt(ctx, tx, "seat-7", due, event.Event{Type: "hold_expired"})
+	ends, err := journal.Journal{}.AppendAt(ctx, tx, "seat-7", due, event.Event{Type: "hold_expired"})
 	if err != nil {
 		return false, err
 	}

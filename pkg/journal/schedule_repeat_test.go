@@ -166,7 +166,7 @@ func TestARepeatedAppendAtIsAnsweredWithTheFirst(t *testing.T) {
 		if err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
 			done, err := journal.Cancel(t.Context(), tx, s.ID)
 			if err == nil && done {
-				moved, err = journal.AppendAt(t.Context(), tx, "hall", soon.Add(time.Hour), a)
+				moved, err = journal.Journal{}.AppendAt(t.Context(), tx, "hall", soon.Add(time.Hour), a)
 			}
 			return err
 		}); err != nil || moved.ID == s.ID || moved.Duplicate || !moved.DueAt.Equal(soon.Add(time.Hour)) {

@@ -32,7 +32,7 @@ func scheduleAll(
 	ctx context.Context, pool *pgxpool.Pool, campaign string, due time.Time, events ...event.Event,
 ) (s journal.Scheduled, err error) {
 	err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-		s, err = journal.AppendAt(ctx, tx, campaign, due, events...)
+		s, err = journal.Journal{}.AppendAt(ctx, tx, campaign, due, events...)
 		return err
 	})
 	return s, err
@@ -92,7 +92,7 @@ func TestAppendAt(t *testing.T) {
 		pool := pgtest.New(t)
 		gone := errors.New("gone")
 		if err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-			if _, err := journal.AppendAt(t.Context(), tx, "a", time.Time{}, event.Event{Type: "noted"}); err != nil {
+			if _, err := (journal.Journal{}).AppendAt(t.Context(), tx, "a", time.Time{}, event.Event{Type: "noted"}); err != nil {
 				t.Fatal(err)
 			}
 			return gone
@@ -112,7 +112,7 @@ func TestAppendAt(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer func() { _ = tx.Rollback(t.Context()) }()
-		if _, err := journal.AppendAt(t.Context(), tx, "a", time.Now(), event.Event{Type: "noted", Tags: []string{"x"}}); err != nil {
+		if _, err := (journal.Journal{}).AppendAt(t.Context(), tx, "a", time.Now(), event.Event{Type: "noted", Tags: []string{"x"}}); err != nil {
 			t.Fatal(err)
 		}
 		if n := query[int](t, tx, `SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()`); n > 0 {
@@ -128,7 +128,7 @@ func TestAppendAt(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		j := journal.New(journal.Config{Catalogue: types})
+		j := journal.Journal{Catalogue: types}
 		if err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
 			_, err := j.AppendAt(t.Context(), tx, "a", time.Time{}, event.Event{Type: "noted"})
 			return err

@@ -18,7 +18,7 @@ func TestATokenNamesItsEventInGoAndInSQL(t *testing.T) {
 	for _, campaign := range []string{"oak", "a.b", "1.2.3.", "Straße/7 %41"} {
 		var appended []journal.Appended
 		err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) (err error) {
-			appended, err = journal.Append(t.Context(), tx, campaign, journal.Any, event.Event{Type: "a"}, event.Event{Type: "b"})
+			appended, err = journal.Journal{}.Append(t.Context(), tx, campaign, journal.Any, event.Event{Type: "a"}, event.Event{Type: "b"})
 			return err
 		})
 		if err != nil {

@@ -22,7 +22,7 @@ func TestATypeMakesAndDecodesItsEvents(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
 	err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-		_, err := journal.Append(t.Context(), tx, "c", journal.None, wounded.New(wound{3}))
+		_, err := journal.Journal{}.Append(t.Context(), tx, "c", journal.None, wounded.New(wound{3}))
 		return err
 	})
 	if err != nil {
@@ -46,7 +46,7 @@ func TestAPayloadThatCannotBeEncodedIsRefusedAtTheAppend(t *testing.T) {
 	pool := pgtest.New(t)
 	e := event.Type[func()]("odd").New(func() {})
 	err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-		_, err := journal.Append(t.Context(), tx, "c", journal.Any, e)
+		_, err := journal.Journal{}.Append(t.Context(), tx, "c", journal.Any, e)
 		return err
 	})
 	var refused *journal.InvalidEventError

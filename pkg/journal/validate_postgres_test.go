@@ -46,7 +46,7 @@ func TestAppendAtTheLimits(t *testing.T) {
 		t.Parallel()
 		deep := event.Event{Type: "deep", Payload: nested(128), Metadata: nested(128)}
 		err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-			_, err := Append(t.Context(), tx, campaign, None, atTheLimit(), deep)
+			_, err := Journal{}.Append(t.Context(), tx, campaign, None, atTheLimit(), deep)
 			return err
 		})
 		if err != nil {
@@ -85,11 +85,11 @@ func TestAppendAtTheLimits(t *testing.T) {
 	} {
 		for call, appends := range map[string]func(pgx.Tx, ...event.Event) error{
 			"Append": func(tx pgx.Tx, events ...event.Event) error {
-				_, err := Append(t.Context(), tx, campaign, Any, events...)
+				_, err := Journal{}.Append(t.Context(), tx, campaign, Any, events...)
 				return err
 			},
 			"AppendAll": func(tx pgx.Tx, events ...event.Event) error {
-				_, err := AppendAll(t.Context(), tx, Batch{CampaignID: campaign, Events: events})
+				_, err := Journal{}.AppendAll(t.Context(), tx, Batch{CampaignID: campaign, Events: events})
 				return err
 			},
 		} {
@@ -122,16 +122,16 @@ func TestALimitOfACallIsTheDatabases(t *testing.T) {
 		some[i].Type = "noted"
 	}
 	for name, appends := range map[string]func(tx pgx.Tx) error{
-		"Append": func(tx pgx.Tx) error { _, err := Append(t.Context(), tx, "a", Any, some...); return err },
+		"Append": func(tx pgx.Tx) error { _, err := Journal{}.Append(t.Context(), tx, "a", Any, some...); return err },
 		"AppendAll": func(tx pgx.Tx) error {
-			_, err := AppendAll(t.Context(), tx, Batch{CampaignID: "a", Events: some[:2]}, Batch{CampaignID: "b", Events: some[:2]})
+			_, err := Journal{}.AppendAll(t.Context(), tx, Batch{CampaignID: "a", Events: some[:2]}, Batch{CampaignID: "b", Events: some[:2]})
 			return err
 		},
 		"a campaign id": func(tx pgx.Tx) error {
-			_, err := Append(t.Context(), tx, strings.Repeat("c", 257), Any, some[0])
+			_, err := Journal{}.Append(t.Context(), tx, strings.Repeat("c", 257), Any, some[0])
 			return err
 		},
-		"no campaign id": func(tx pgx.Tx) error { _, err := Append(t.Context(), tx, "", Any, some[0]); return err },
+		"no campaign id": func(tx pgx.Tx) error { _, err := Journal{}.Append(t.Context(), tx, "", Any, some[0]); return err },
 	} {
 		err := pgx.BeginFunc(t.Context(), pool, appends)
 		if invalid, ok := errors.AsType[*InvalidEventError](err); !ok || invalid.Index != -1 {

@@ -39,7 +39,7 @@ func ExampleDecide() {
 				return errors.New("the seat is sold")
 			}
 			e := event.Event{CampaignID: order, Type: "seat_sold", Tags: []string{"seat=12A"}}
-			_, err = journal.AppendIf(ctx, tx, []event.Event{e}, condition)
+			_, err = journal.Journal{}.AppendIf(ctx, tx, []event.Event{e}, condition)
 			return err
 		}
 		fmt.Println(sell("order-1"))
@@ -52,12 +52,12 @@ func ExampleDecide() {
 }
 
 // An append whose condition does not hold any more adds nothing, and its transaction has to be rolled back.
-func ExampleAppendIf() {
+func ExampleJournal_AppendIf() {
 	unsold := journal.Condition{FailIfMatch: event.Tagged([]string{"seat=12A"})}
 	sell := func(ctx context.Context, pool *pgxpool.Pool, order string) error {
 		return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
 			e := event.Event{CampaignID: order, Type: "seat_sold", Tags: []string{"seat=12A"}}
-			_, err := journal.AppendIf(ctx, tx, []event.Event{e}, unsold)
+			_, err := journal.Journal{}.AppendIf(ctx, tx, []event.Event{e}, unsold)
 			return err
 		})
 	}
@@ -77,7 +77,7 @@ func ExampleAppendIf() {
 // The state of a campaign, and the seq to append at.
 func ExampleLoad() {
 	inTransaction(func(ctx context.Context, tx pgx.Tx) error {
-		_, err := journal.Append(ctx, tx, "room-1", journal.Any, event.Event{Type: "entered"}, event.Event{Type: "entered"},
+		_, err := journal.Journal{}.Append(ctx, tx, "room-1", journal.Any, event.Event{Type: "entered"}, event.Event{Type: "entered"},
 			event.Event{Type: "left"})
 		if err != nil {
 			return err
@@ -92,7 +92,7 @@ func ExampleLoad() {
 		if err != nil {
 			return err
 		}
-		_, err = journal.Append(ctx, tx, "room-1", journal.Exactly(seq), event.Event{Type: "locked"})
+		_, err = journal.Journal{}.Append(ctx, tx, "room-1", journal.Exactly(seq), event.Event{Type: "locked"})
 		return err
 	})
 	// Output: 1 3
@@ -101,7 +101,7 @@ func ExampleLoad() {
 // The events of a campaign, in order.
 func ExampleReadCampaign() {
 	inTransaction(func(ctx context.Context, tx pgx.Tx) error {
-		_, err := journal.Append(ctx, tx, "room-1", journal.Any, event.Event{Type: "entered"}, event.Event{Type: "left"})
+		_, err := journal.Journal{}.Append(ctx, tx, "room-1", journal.Any, event.Event{Type: "entered"}, event.Event{Type: "left"})
 		if err != nil {
 			return err
 		}
@@ -121,7 +121,7 @@ func ExampleReadCampaign() {
 // One event, by its seq or as the last one.
 func ExampleGet() {
 	inTransaction(func(ctx context.Context, tx pgx.Tx) error {
-		_, err := journal.Append(ctx, tx, "room-1", journal.Any, event.Event{Type: "entered"}, event.Event{Type: "left"})
+		_, err := journal.Journal{}.Append(ctx, tx, "room-1", journal.Any, event.Event{Type: "entered"}, event.Event{Type: "left"})
 		if err != nil {
 			return err
 		}
@@ -143,7 +143,7 @@ func ExampleGet() {
 // A reminder that comes in three days, unless it is cancelled.
 func ExampleCancel() {
 	inTransaction(func(ctx context.Context, tx pgx.Tx) error {
-		scheduled, err := journal.AppendAt(ctx, tx, "order-1", time.Now().Add(72*time.Hour),
+		scheduled, err := journal.Journal{}.AppendAt(ctx, tx, "order-1", time.Now().Add(72*time.Hour),
 			event.Event{Type: "reminder_due"})
 		if err != nil {
 			return err
@@ -156,9 +156,9 @@ func ExampleCancel() {
 }
 
 // Events of several campaigns in one call: all are locked in one order, so two such calls never deadlock.
-func ExampleAppendAll() {
+func ExampleJournal_AppendAll() {
 	inTransaction(func(ctx context.Context, tx pgx.Tx) error {
-		appended, err := journal.AppendAll(ctx, tx,
+		appended, err := journal.Journal{}.AppendAll(ctx, tx,
 			journal.Batch{CampaignID: "wallet-1", Events: []event.Event{{Type: "sent"}}},
 			journal.Batch{CampaignID: "wallet-2", Events: []event.Event{{Type: "received"}}})
 		for _, a := range appended {
@@ -172,9 +172,9 @@ func ExampleAppendAll() {
 }
 
 // Without a transaction of your own: append, commit, and have the token to wait with.
-func ExampleCommit() {
+func ExampleJournal_Commit() {
 	err := pgtest.Example(func(ctx context.Context, pool *pgxpool.Pool) error {
-		places, err := journal.Commit(ctx, pool,
+		places, err := journal.Journal{}.Commit(ctx, pool,
 			journal.Batch{CampaignID: "room-1", Events: []event.Event{{Type: "entered"}, {Type: "left"}}})
 		if err != nil {
 			return err

@@ -67,7 +67,7 @@ func TestAnAppendInFlightHoldsBackAllLaterEventsAndNothingElse(t *testing.T) {
 			polling(t, pool, nil, s.projections()...)
 			score(t, pool, "before", scored{"ann", 1}, scored{"bob", 1})
 			tx := began(t, pool)
-			if _, err := journal.Append(t.Context(), tx, "idle", journal.Any, event.Event{
+			if _, err := (journal.Journal{}).Append(t.Context(), tx, "idle", journal.Any, event.Event{
 				Type: "scored", Payload: []byte(`{"player": "ann", "points": 2}`),
 			}); err != nil {
 				t.Fatal(err)

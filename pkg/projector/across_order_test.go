@@ -59,7 +59,7 @@ func TestHandlersAcrossCampaignsSeeEventsInTheOrderOfPosition(t *testing.T) {
 			}
 			payload := fmt.Appendf(nil, `{"player": %q, "points": %d}`, one.Player, one.Points)
 			if err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-				_, err := journal.Append(t.Context(), tx, fmt.Sprint("game", game), journal.Any,
+				_, err := journal.Journal{}.Append(t.Context(), tx, fmt.Sprint("game", game), journal.Any,
 					event.Event{Type: kind, Payload: payload})
 				return err
 			}); err != nil {

@@ -99,7 +99,7 @@ func score(t *testing.T, pool *pgxpool.Pool, campaign string, events ...scored) 
 		all[i] = event.Event{Type: "scored", Payload: payload}
 	}
 	if err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-		_, err := journal.Append(t.Context(), tx, campaign, journal.Any, all...)
+		_, err := journal.Journal{}.Append(t.Context(), tx, campaign, journal.Any, all...)
 		return err
 	}); err != nil {
 		t.Fatal(err)

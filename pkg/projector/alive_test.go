@@ -46,7 +46,7 @@ func TestStuck(t *testing.T) {
 	go func() { done <- p.Run(ctx) }()
 	for _, campaign := range []string{"a", "b"} {
 		if err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-			_, err := journal.Append(ctx, tx, campaign, journal.Any, event.Event{Type: "noted"})
+			_, err := journal.Journal{}.Append(ctx, tx, campaign, journal.Any, event.Event{Type: "noted"})
 			return err
 		}); err != nil {
 			t.Fatal(err)

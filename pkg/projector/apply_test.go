@@ -61,7 +61,7 @@ func appendMoves(t *testing.T, pool *pgxpool.Pool, campaign string, by ...int) {
 		events[i] = event.Event{Type: "moved", Payload: payload}
 	}
 	err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-		_, err := journal.Append(t.Context(), tx, campaign, journal.Any, events...)
+		_, err := journal.Journal{}.Append(t.Context(), tx, campaign, journal.Any, events...)
 		return err
 	})
 	if err != nil {

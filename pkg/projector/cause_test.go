@@ -32,7 +32,7 @@ func TestAHandlersContextNamesItsEventAsTheCause(t *testing.T) {
 		t.Fatal(err)
 	}
 	err = pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-		_, err := journal.Append(t.Context(), tx, "a", journal.Any,
+		_, err := journal.Journal{}.Append(t.Context(), tx, "a", journal.Any,
 			event.Event{Type: "noted"}, event.Event{Type: "noted"})
 		return err
 	})

@@ -26,7 +26,7 @@ func TestADocumentIsReadIntoItsType(t *testing.T) {
 		Fold: func(s *string, e event.Event) error { *s += e.AggregateID; return nil },
 	}
 	if err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-		_, err := journal.Append(t.Context(), tx, "c", journal.Any, event.Event{Type: "moved", AggregateID: "a"},
+		_, err := journal.Journal{}.Append(t.Context(), tx, "c", journal.Any, event.Event{Type: "moved", AggregateID: "a"},
 			event.Event{Type: "moved", AggregateID: "b"}, event.Event{Type: "moved", AggregateID: "a"})
 		return err
 	}); err != nil {

@@ -44,7 +44,7 @@ func wallets() projection.Document[Wallet] {
 // appendTo appends events to a campaign, in a transaction of its own.
 func appendTo(ctx context.Context, pool *pgxpool.Pool, campaign string, events ...event.Event) error {
 	return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-		_, err := journal.Append(ctx, tx, campaign, journal.Any, events...)
+		_, err := journal.Journal{}.Append(ctx, tx, campaign, journal.Any, events...)
 		return err
 	})
 }
@@ -159,7 +159,7 @@ func ExampleProjector_Verify() {
 func ExampleProjector_ApplyInline() {
 	example(func(ctx context.Context, pool *pgxpool.Pool, p *projector.Projector) error {
 		err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-			appended, err := journal.Append(ctx, tx, "wallet-2", journal.Any, Deposited.New(Paid{7}))
+			appended, err := journal.Journal{}.Append(ctx, tx, "wallet-2", journal.Any, Deposited.New(Paid{7}))
 			if err != nil {
 				return err
 			}

@@ -85,7 +85,7 @@ func (p *Projector) registerGroup(ctx context.Context) error {
 }
 
 // ApplyInline applies the events that were just appended in tx, in tx, so readers see events and
-// effects together. Pass it the results of [journal.Append], for several campaigns in one call, so
+// effects together. Pass it the results of [journal.Journal.Append], for several campaigns in one call, so
 // they are locked in one order. On an error nothing was applied, and the caller must roll back.
 // With [Config.InlineBestEffort] the campaign is left to the workers instead, and ApplyInline
 // returns nil.

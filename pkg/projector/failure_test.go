@@ -288,7 +288,7 @@ func TestAPoisonedCampaignAmongAThousandIsTheOnlyOneThatStops(t *testing.T) {
 	}
 	batches[500].Events = moves(-1, 2)
 	if err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-		_, err := journal.AppendAll(t.Context(), tx, batches...)
+		_, err := journal.Journal{}.AppendAll(t.Context(), tx, batches...)
 		return err
 	}); err != nil {
 		t.Fatal(err)

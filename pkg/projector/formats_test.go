@@ -126,7 +126,7 @@ func TestInlineApplyRestoresTheApplicationsFormats(t *testing.T) {
 		before := look()
 		for i := range 2 {
 			e := event.Event{Type: "sold", OccurredAt: time.Date(2026, 3, 1, 23, 30, 0, 0, time.UTC)}
-			places, err := journal.Append(t.Context(), tx, fmt.Sprint("c", i), journal.Any, e)
+			places, err := journal.Journal{}.Append(t.Context(), tx, fmt.Sprint("c", i), journal.Any, e)
 			if err != nil {
 				return err
 			}

@@ -52,7 +52,7 @@ func TestAWorkerFindsWhatAnOlderSnapshotAppended(t *testing.T) {
 	}
 	appendMoves(t, pool, "new", 1)
 	run(-1, func() bool { return applied("new") }) // registers the group
-	if _, err := journal.Append(t.Context(), old, "old", journal.Any, event.Event{Type: "moved"}); err != nil {
+	if _, err := (journal.Journal{}).Append(t.Context(), old, "old", journal.Any, event.Event{Type: "moved"}); err != nil {
 		t.Fatal(err)
 	}
 	if err := old.Commit(t.Context()); err != nil {

@@ -27,7 +27,7 @@ func openInline(
 func appendAndApply(
 	ctx context.Context, tx pgx.Tx, p *projector.Projector, campaign string, events ...event.Event,
 ) error {
-	appended, err := journal.Append(ctx, tx, campaign, journal.Any, events...)
+	appended, err := journal.Journal{}.Append(ctx, tx, campaign, journal.Any, events...)
 	if err != nil {
 		return err
 	}

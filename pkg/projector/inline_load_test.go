@@ -168,7 +168,7 @@ func TestApplyInlineBesideWorkers(t *testing.T) {
 						}
 						plain, rollBack := r.IntN(3) == 0, r.IntN(8) == 0
 						err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-							appended, err := journal.AppendAll(t.Context(), tx, batches...)
+							appended, err := journal.Journal{}.AppendAll(t.Context(), tx, batches...)
 							if err == nil && !plain {
 								err = p.ApplyInline(t.Context(), tx, slices.Clone(appended)...)
 							}

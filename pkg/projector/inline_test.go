@@ -46,7 +46,7 @@ func moveEvents(by ...int) []event.Event {
 // appendInline appends and applies in one transaction.
 func appendInline(ctx context.Context, pool *pgxpool.Pool, p *projector.Projector, campaign string, by ...int) error {
 	return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-		appended, err := journal.Append(ctx, tx, campaign, journal.Any, moveEvents(by...)...)
+		appended, err := journal.Journal{}.Append(ctx, tx, campaign, journal.Any, moveEvents(by...)...)
 		if err != nil {
 			return err
 		}
@@ -119,7 +119,7 @@ func TestApplyInline(t *testing.T) {
 			t.Fatal(err)
 		}
 		before := settings()
-		appended, err := journal.Append(t.Context(), tx, "c", journal.Any, moveEvents(1, 2, 3)...)
+		appended, err := journal.Journal{}.Append(t.Context(), tx, "c", journal.Any, moveEvents(1, 2, 3)...)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -173,7 +173,7 @@ func TestApplyInline(t *testing.T) {
 		refuse := true
 		p := inlineProjector(t, pool, projector.Config{Projections: []projection.Projection{ledger(), squeamish(&refuse)}})
 		err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-			appended, err := journal.Append(t.Context(), tx, "c", journal.Any, moveEvents(-2)...)
+			appended, err := journal.Journal{}.Append(t.Context(), tx, "c", journal.Any, moveEvents(-2)...)
 			if err != nil {
 				return err
 			}
@@ -199,7 +199,7 @@ func TestApplyInline(t *testing.T) {
 		appendMoves(t, pool, "a", 1, 2, 3, 4, 5, 6, 7)
 		appendMoves(t, pool, "b", 1)
 		err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-			appended, err := journal.AppendAll(t.Context(), tx, journal.Batch{CampaignID: "b", Events: moveEvents(2, 3)},
+			appended, err := journal.Journal{}.AppendAll(t.Context(), tx, journal.Batch{CampaignID: "b", Events: moveEvents(2, 3)},
 				journal.Batch{CampaignID: "a", Events: moveEvents(8)},
 				journal.Batch{CampaignID: "c", Events: moveEvents(1)})
 			if err != nil {
@@ -330,7 +330,7 @@ func TestApplyInline(t *testing.T) {
 		pool := pgtest.New(t)
 		p := inlineProjector(t, pool, projector.Config{Projections: []projection.Projection{ledger()}})
 		err := pgx.BeginTxFunc(t.Context(), pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead}, func(tx pgx.Tx) error {
-			appended, err := journal.Append(t.Context(), tx, "c", journal.Any, moveEvents(1)...)
+			appended, err := journal.Journal{}.Append(t.Context(), tx, "c", journal.Any, moveEvents(1)...)
 			if err != nil {
 				return err
 			}

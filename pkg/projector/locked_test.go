@@ -90,7 +90,7 @@ func TestALockedRowHoldsBackOnePairAlone(t *testing.T) {
 			batches[i] = journal.Batch{CampaignID: fmt.Sprintf("c%d", i), Events: moveEvents(1)}
 		}
 		if err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-			_, err := journal.AppendAll(t.Context(), tx, batches...)
+			_, err := journal.Journal{}.AppendAll(t.Context(), tx, batches...)
 			return err
 		}); err != nil {
 			t.Fatal(err)

@@ -118,7 +118,7 @@ func TestAnInlineApplyReturnsAnOutage(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			appended, err := journal.Append(t.Context(), tx, "bad", journal.Any, moveEvents(1)...)
+			appended, err := journal.Journal{}.Append(t.Context(), tx, "bad", journal.Any, moveEvents(1)...)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -127,7 +127,7 @@ func TestAnInlineApplyReturnsAnOutage(t *testing.T) {
 				!strings.Contains(err.Error(), "projection brittle") {
 				t.Errorf("ApplyInline = %v, want %s of the projection", err, state)
 			}
-			if appended, err = journal.Append(t.Context(), tx, "a", journal.Any, moveEvents(1)...); err != nil {
+			if appended, err = (journal.Journal{}).Append(t.Context(), tx, "a", journal.Any, moveEvents(1)...); err != nil {
 				t.Fatal(err)
 			}
 			if err := errors.Join(p.ApplyInline(t.Context(), tx, appended...), tx.Commit(t.Context())); err != nil {

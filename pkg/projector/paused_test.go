@@ -176,7 +176,7 @@ func TestPausingAtRandomLosesNothing(t *testing.T) {
 	others.Go(func() error {
 		for range appends {
 			err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-				_, err := journal.Append(ctx, tx, fmt.Sprint("c", rand.IntN(campaigns)), journal.Any, event.Event{Type: "moved"},
+				_, err := journal.Journal{}.Append(ctx, tx, fmt.Sprint("c", rand.IntN(campaigns)), journal.Any, event.Event{Type: "moved"},
 					event.Event{Type: "moved"})
 				return err
 			})

@@ -167,7 +167,7 @@ func TestNewConnectionsCauseNoErrors(t *testing.T) {
 								CampaignID: fmt.Sprint("c", c), Events: []event.Event{{Type: "moved"}, {Type: "moved"}},
 							})
 						}
-						_, err := journal.AppendAll(t.Context(), tx, batches...)
+						_, err := journal.Journal{}.AppendAll(t.Context(), tx, batches...)
 						return err
 					}); err != nil {
 						t.Fatal(err)

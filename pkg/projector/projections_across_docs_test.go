@@ -72,7 +72,7 @@ func TestTheProjectionsAcrossCampaignsOfThePageWork(t *testing.T) {
 	p := workerOf(t, pool, nil, append(projections, hosts(), hostPlayers())...)
 	for i := range 6 {
 		if err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-			_, err := journal.Append(t.Context(), tx, fmt.Sprint("table", i%3), journal.Any, event.Event{
+			_, err := journal.Journal{}.Append(t.Context(), tx, fmt.Sprint("table", i%3), journal.Any, event.Event{
 				Type: "session_started", Actor: []string{"ann", "bob"}[i/4],
 				OccurredAt: time.Date(2026, 5, 4+i/3, 12, 0, 0, 0, time.UTC),
 				Payload:    json.RawMessage(fmt.Sprintf(`{"players": ["p%d", "q"]}`, i)),

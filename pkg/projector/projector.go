@@ -134,7 +134,7 @@ func statements(code []*registry.Projection) string {
 	return string(raw)
 }
 
-// Run registers the projections, applies events, and makes appends that [journal.AppendAt] has
+// Run registers the projections, applies events, and makes appends that [journal.Journal.AppendAt] has
 // scheduled, until ctx is cancelled. It then finishes or rolls back work under way, releases its
 // leases and returns nil. It waits out failures of the database. It returns an error only if the
 // registration is refused.

@@ -56,7 +56,7 @@ func TestWhatWasAppliedCanBeProved(t *testing.T) {
 				drain(t, p)
 			}
 			err = pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-				appended, err := journal.Append(t.Context(), tx, "c0", journal.Any,
+				appended, err := journal.Journal{}.Append(t.Context(), tx, "c0", journal.Any,
 					event.Event{Type: "moved", Payload: []byte(`{"by": 1}`)})
 				if err != nil {
 					return err

@@ -188,7 +188,7 @@ func TestFoldedDocumentsAreThoseThatWereAppliedOneByOne(t *testing.T) {
 				events = append(events, e)
 			}
 			if err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-				_, err := journal.Append(t.Context(), tx, fmt.Sprint("c", c), journal.Any, events...)
+				_, err := journal.Journal{}.Append(t.Context(), tx, fmt.Sprint("c", c), journal.Any, events...)
 				return err
 			}); err != nil {
 				t.Fatal(err)

@@ -147,7 +147,7 @@ func TestManyCulpritsOfOneGroup(t *testing.T) {
 					}
 				}
 				if err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-					_, err := journal.AppendAll(t.Context(), tx, batches...)
+					_, err := journal.Journal{}.AppendAll(t.Context(), tx, batches...)
 					return err
 				}); err != nil {
 					t.Fatal(err)

@@ -40,7 +40,7 @@ func TestAWorkerMakesScheduledAppends(t *testing.T) {
 			schedule := func(campaign string, in time.Duration, amount int64) {
 				t.Helper()
 				if err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-					_, err := journal.AppendAt(t.Context(), tx, campaign, time.Now().Add(in), tally.Event(amount))
+					_, err := journal.Journal{}.AppendAt(t.Context(), tx, campaign, time.Now().Add(in), tally.Event(amount))
 					return err
 				}); err != nil {
 					t.Fatal(err)

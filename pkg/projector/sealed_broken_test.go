@@ -140,7 +140,7 @@ func TestAKeyThatDoesNotOpenMeets(t *testing.T) {
 			drain(t, p)
 			inline := func(campaign string, e event.Event) error {
 				return pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-					places, err := journal.New(journal.Config{Catalogue: types}).Append(t.Context(), tx, campaign, journal.Any, e)
+					places, err := journal.Journal{Catalogue: types}.Append(t.Context(), tx, campaign, journal.Any, e)
 					if err != nil {
 						return err
 					}

@@ -66,7 +66,7 @@ func mail(t *testing.T, pool *pgxpool.Pool, types *catalogue.Catalogue, campaign
 	e := event.Event{Type: "mailed", Version: 2 - n%2, Payload: fmt.Appendf(nil, `{"customer": "c%d", %q: "planted-%d"}`, n,
 		[]string{"mail", "address"}[n%2], n)}
 	if err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-		_, err := journal.New(journal.Config{Catalogue: types}).Append(t.Context(), tx, campaign, journal.Any, e)
+		_, err := journal.Journal{Catalogue: types}.Append(t.Context(), tx, campaign, journal.Any, e)
 		return err
 	}); err != nil {
 		t.Fatal(err)
@@ -321,7 +321,7 @@ func TestAProcessAndAnInlineApplySealAndOpen(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := pgx.BeginFunc(t.Context(), inline, func(tx pgx.Tx) error {
-		places, err := journal.New(journal.Config{Catalogue: types}).Append(t.Context(), tx, "shop", journal.Any, event.Event{
+		places, err := journal.Journal{Catalogue: types}.Append(t.Context(), tx, "shop", journal.Any, event.Event{
 			Type:    "mailed",
 			Payload: []byte(`{"customer": "c", "mail": "planted-9"}`),
 		})

@@ -62,7 +62,7 @@ func noteIn(t *testing.T, pool *pgxpool.Pool, campaign string, n int) {
 		events[i].Type = "noted"
 	}
 	if err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-		_, err := journal.Append(t.Context(), tx, campaign, journal.Any, events...)
+		_, err := journal.Journal{}.Append(t.Context(), tx, campaign, journal.Any, events...)
 		return err
 	}); err != nil {
 		t.Fatal(err)

@@ -152,7 +152,7 @@ func TestRegisterRefusesAnSQLFileThatDoesNotFitItsTables(t *testing.T) {
 func appendEvents(t *testing.T, pool *pgxpool.Pool, campaign string, events ...event.Event) {
 	t.Helper()
 	err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-		_, err := journal.Append(t.Context(), tx, campaign, journal.Any, events...)
+		_, err := journal.Journal{}.Append(t.Context(), tx, campaign, journal.Any, events...)
 		return err
 	})
 	if err != nil {

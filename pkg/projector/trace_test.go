@@ -22,7 +22,7 @@ import (
 )
 
 // traced returns a journal that appends events with their trace.
-func traced() *journal.Journal { return journal.New(journal.Config{Trace: telemetry.Trace}) }
+func traced() journal.Journal { return journal.Journal{Trace: telemetry.Trace} }
 
 func TestAGroupIsASpanThatLinksToTheTracesThatAppendedItsEvents(t *testing.T) {
 	t.Parallel()

@@ -144,7 +144,7 @@ func TestVerifyWhileLiveWorkGoesOnFindsNothing(t *testing.T) {
 		for i := 0; ctx.Err() == nil; i++ {
 			payload := fmt.Appendf(nil, `{"by": %d}`, i%8)
 			err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-				_, err := journal.Append(ctx, tx, fmt.Sprintf("c%d", i%5), journal.Any,
+				_, err := journal.Journal{}.Append(ctx, tx, fmt.Sprintf("c%d", i%5), journal.Any,
 					event.Event{Type: "moved", Payload: payload})
 				return err
 			})

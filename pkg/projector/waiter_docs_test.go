@@ -18,7 +18,7 @@ import (
 
 func heal(ctx context.Context, pool *pgxpool.Pool, campaign string, e event.Event) (token string, err error) {
 	err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-		appended, err := journal.Append(ctx, tx, campaign, journal.Any, e)
+		appended, err := journal.Journal{}.Append(ctx, tx, campaign, journal.Any, e)
 		if err == nil {
 			token = appended[0].Token()
 		}

@@ -55,7 +55,7 @@ func appendToken(t *testing.T, pool *pgxpool.Pool, campaign string, events ...ev
 	}
 	var appended []journal.Appended
 	err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) (err error) {
-		appended, err = journal.Append(t.Context(), tx, campaign, journal.Any, events...)
+		appended, err = journal.Journal{}.Append(t.Context(), tx, campaign, journal.Any, events...)
 		return err
 	})
 	if err != nil {
@@ -284,7 +284,7 @@ func TestAWaitForAnAppendThatWasRolledBackIsNotEndedByAnotherEvent(t *testing.T)
 	if err != nil {
 		t.Fatal(err)
 	}
-	appended, err := journal.Append(t.Context(), tx, "oak", journal.Any, event.Event{Type: "moved", Payload: []byte(`{"by": 1}`)})
+	appended, err := journal.Journal{}.Append(t.Context(), tx, "oak", journal.Any, event.Event{Type: "moved", Payload: []byte(`{"by": 1}`)})
 	if err != nil {
 		t.Fatal(err)
 	}

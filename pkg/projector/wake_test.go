@@ -111,7 +111,7 @@ func does(t *testing.T, pool *pgxpool.Pool, act func(context.Context, pgx.Tx) er
 
 // move appends an event in the caller's transaction.
 func move(ctx context.Context, tx pgx.Tx, campaign string, by int) error {
-	_, err := journal.Append(ctx, tx, campaign, journal.Any,
+	_, err := journal.Journal{}.Append(ctx, tx, campaign, journal.Any,
 		event.Event{Type: "moved", Payload: fmt.Appendf(nil, `{"by": %d}`, by)})
 	return err
 }

@@ -176,7 +176,7 @@ func TestANewPairStartsWhereItIsTold(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		appended, err := journal.Append(t.Context(), tx, name, journal.Any, event.Event{Type: "noted"})
+		appended, err := journal.Journal{}.Append(t.Context(), tx, name, journal.Any, event.Event{Type: "noted"})
 		if err = errors.Join(err, tx.Commit(t.Context())); err != nil {
 			t.Fatal(err)
 		}
@@ -239,7 +239,7 @@ func TestEventsArriveAsTheCatalogueSaysTheyAreToday(t *testing.T) {
 	pool, sink := pgtest.New(t), &memory.Sink{}
 	for _, version := range []int{1, 2, 3} {
 		err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-			_, err := journal.Append(t.Context(), tx, fmt.Sprint("c", version), journal.Any,
+			_, err := journal.Journal{}.Append(t.Context(), tx, fmt.Sprint("c", version), journal.Any,
 				event.Event{Type: "renamed", Version: version, Payload: []byte(`{"a": 1}`)})
 			return err
 		})

@@ -52,7 +52,7 @@ func write(ctx context.Context, pool *pgxpool.Pool, writers int) *errgroup.Group
 					for i := range events {
 						events[i].Type = []string{"noted", "told"}[random.IntN(2)]
 					}
-					if _, err := journal.Append(ctx, tx, campaign, journal.Any, events...); err != nil {
+					if _, err := (journal.Journal{}).Append(ctx, tx, campaign, journal.Any, events...); err != nil {
 						return err
 					}
 					switch random.IntN(10) {

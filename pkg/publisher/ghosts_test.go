@@ -83,7 +83,7 @@ func TestWhatWasSentAndLostIsListed(t *testing.T) {
 func appendWith(t *testing.T, pool *pgxpool.Pool, campaign string, id uuid.UUID) {
 	t.Helper()
 	if err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-		_, err := journal.Append(t.Context(), tx, campaign, journal.Any,
+		_, err := journal.Journal{}.Append(t.Context(), tx, campaign, journal.Any,
 			event.Event{ID: id, Type: "noted", Payload: []byte(`{}`)})
 		return err
 	}); err != nil {

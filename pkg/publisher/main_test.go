@@ -83,7 +83,7 @@ func appendTo(t *testing.T, pool *pgxpool.Pool, n int, campaigns ...string) {
 			for i := range events {
 				events[i] = event.Event{Type: "noted", Payload: fmt.Appendf(nil, `{"n": %d}`, i)}
 			}
-			if _, err := journal.Append(t.Context(), tx, c, journal.Any, events...); err != nil {
+			if _, err := (journal.Journal{}).Append(t.Context(), tx, c, journal.Any, events...); err != nil {
 				return err
 			}
 		}

@@ -48,7 +48,7 @@ func TestANoticeGoesWhereTheErasedEventsWent(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-		_, err := journal.AppendAll(t.Context(), tx,
+		_, err := journal.Journal{}.AppendAll(t.Context(), tx,
 			journal.Batch{CampaignID: "shop", Events: []event.Event{
 				{
 					Type: "ordered", Tags: []string{"customer=ann", "sku=tea"}, Intent: event.ReplayOnly,

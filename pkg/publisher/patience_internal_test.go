@@ -51,7 +51,7 @@ func TestAnEventThatTakesLongerThanTheTimeLimitIsPublished(t *testing.T) {
 	pool := pgtest.New(t)
 	if err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
 		noted := event.Event{Type: "noted"}
-		_, err := journal.Append(t.Context(), tx, "a", journal.Any, noted, noted, noted, noted)
+		_, err := journal.Journal{}.Append(t.Context(), tx, "a", journal.Any, noted, noted, noted, noted)
 		return err
 	}); err != nil {
 		t.Fatal(err)

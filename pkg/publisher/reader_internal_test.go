@@ -42,7 +42,7 @@ func TestWhatIsAppendedBeforeTheWaitIsKnownIsSeen(t *testing.T) {
 	cfg.ConnConfig.Tracer = before{"tidemark.wait_for_work", func() {
 		appended++
 		err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-			_, err := journal.Append(t.Context(), tx, "a", journal.Any, event.Event{Type: "noted"})
+			_, err := journal.Journal{}.Append(t.Context(), tx, "a", journal.Any, event.Event{Type: "noted"})
 			return err
 		})
 		if err != nil {

@@ -98,7 +98,7 @@ func TestPagesAreReadInAdvanceOnceHoweverShortMemoryIs(t *testing.T) {
 	const count, events = 5, 20
 	for range count {
 		if err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-			_, err := journal.Append(t.Context(), tx, "a", journal.Any,
+			_, err := journal.Journal{}.Append(t.Context(), tx, "a", journal.Any,
 				slices.Repeat([]event.Event{{Type: "noted"}}, events)...)
 			return err
 		}); err != nil {

@@ -37,7 +37,7 @@ func TestAPublisherSendsSealedFieldsAsTheyAreUnlessItOpensThem(t *testing.T) {
 	types = types.Sealed(sealer)
 	appendMail := func() {
 		if err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-			_, err := journal.New(journal.Config{Catalogue: types}).Append(t.Context(), tx, "a", journal.Any, event.Event{
+			_, err := journal.Journal{Catalogue: types}.Append(t.Context(), tx, "a", journal.Any, event.Event{
 				Type:    "mailed",
 				Payload: []byte(`{"by": "ann", "text": "planted"}`),
 			})
@@ -103,7 +103,7 @@ func TestAKeyThatDoesNotOpenParksItsEventAlone(t *testing.T) {
 				encode(sha256('eve'), 'hex'), 'id', '%s', 'wrapped', encode(sha256('x') || sha256('y'), 'base64'), 'wrapped_by', '%s')))`,
 				id, by))
 			for _, campaign := range []string{"a", "bad", "b"} {
-				j, e := journal.New(journal.Config{Catalogue: types.Sealed(sealer)}), event.Event{Type: "mailed", Payload: []byte(`{"by": "ann", "text": "planted"}`)}
+				j, e := journal.Journal{Catalogue: types.Sealed(sealer)}, event.Event{Type: "mailed", Payload: []byte(`{"by": "ann", "text": "planted"}`)}
 				if campaign == "bad" {
 					e.Payload = []byte(`{"by": "eve", "text": {"$sealed": "q83vq83vq83vq83vq83vq83vq83vq83vq83v", "key": "` + id + `"}}`)
 				}
@@ -182,7 +182,7 @@ func TestAPublisherThatOpensWaitsWhileItsKeyServiceIsAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-		_, err := journal.New(journal.Config{Catalogue: types.Sealed(inAppends)}).Append(t.Context(), tx, "a", journal.Any, event.Event{
+		_, err := journal.Journal{Catalogue: types.Sealed(inAppends)}.Append(t.Context(), tx, "a", journal.Any, event.Event{
 			Type: "mailed", Payload: []byte(`{"by": "ann", "text": "planted"}`),
 		})
 		return err

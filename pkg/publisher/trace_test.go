@@ -38,7 +38,7 @@ func TestABatchIsASpanThatLinksToTheTracesThatAppendedItsEvents(t *testing.T) {
 	}}
 	ctx, appending := provider.Tracer("application").Start(t.Context(), "append")
 	err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-		_, err := journal.New(journal.Config{Trace: telemetry.Trace}).Append(ctx, tx, "c", journal.Any,
+		_, err := journal.Journal{Trace: telemetry.Trace}.Append(ctx, tx, "c", journal.Any,
 			event.Event{Type: "noted"}, event.Event{Type: "noted"})
 		return err
 	})

@@ -36,7 +36,7 @@ func TestATracerMeasuresAppendsAndNothingElse(t *testing.T) {
 	defer pool.Close()
 	appendOne := func(expect journal.Expect) error {
 		return pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-			_, err := journal.Append(t.Context(), tx, "a", expect, event.Event{Type: "noted"})
+			_, err := journal.Journal{}.Append(t.Context(), tx, "a", expect, event.Event{Type: "noted"})
 			return err
 		})
 	}

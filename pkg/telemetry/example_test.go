@@ -15,7 +15,7 @@ import (
 )
 
 func ExampleTrace() {
-	orders := journal.New(journal.Config{Trace: telemetry.Trace})
+	orders := journal.Journal{Trace: telemetry.Trace}
 	place := func(ctx context.Context, tx pgx.Tx) error {
 		_, err := orders.Append(ctx, tx, "order-1", journal.Any, event.Event{Type: "order_placed"})
 		return err

@@ -31,7 +31,7 @@ func within(t *testing.T, n byte, state string) context.Context {
 
 func TestEventsTakeTheTraceOfTheirContextAlong(t *testing.T) {
 	t.Parallel()
-	traced := journal.New(journal.Config{Trace: telemetry.Trace})
+	traced := journal.Journal{Trace: telemetry.Trace}
 	const parent = `"traceparent":"00-01000000000000000000000000000000-0200000000000000-01"`
 	for name, c := range map[string]struct {
 		metadata, want string
@@ -52,7 +52,7 @@ func TestEventsTakeTheTraceOfTheirContextAlong(t *testing.T) {
 		"unless the context has none": {`{"a": 1}`, `"metadata":{"a": 1}`, t.Context()},
 	} {
 		given := []event.Event{{Type: "noted", Metadata: []byte(c.metadata)}, {Type: "noted"}}
-		doc, err := traced.Encode(c.ctx, "c", given)
+		doc, err := traced.Encode(c.ctx, nil, "c", given)
 		if err != nil || !strings.Contains(doc, c.want) {
 			t.Errorf("%s: %s, %v; want %s", name, doc, err, c.want)
 		}
@@ -62,7 +62,7 @@ func TestEventsTakeTheTraceOfTheirContextAlong(t *testing.T) {
 	}
 	var refused *journal.InvalidEventError
 	for _, metadata := range []string{`[1]`, `null`} {
-		_, err := traced.Encode(within(t, 1, ""), "c", []event.Event{{Type: "noted", Metadata: []byte(metadata)}})
+		_, err := traced.Encode(within(t, 1, ""), nil, "c", []event.Event{{Type: "noted", Metadata: []byte(metadata)}})
 		if !errors.As(err, &refused) || refused.Field != "metadata" {
 			t.Errorf("metadata %s: %v", metadata, err)
 		}
@@ -73,7 +73,7 @@ func TestEventsTakeTheTraceOfTheirContextAlong(t *testing.T) {
 func TestARepeatMayHaveAnotherTrace(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
-	traced, e := journal.New(journal.Config{Trace: telemetry.Trace}), event.Event{ID: uuid.New(), Type: "noted"}
+	traced, e := journal.Journal{Trace: telemetry.Trace}, event.Event{ID: uuid.New(), Type: "noted"}
 	other := event.Event{ID: e.ID, Type: "noted", Metadata: []byte(`{"by": "ann"}`)}
 	due := time.Now().Add(time.Hour)
 	for i, c := range []struct {

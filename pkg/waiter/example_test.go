@@ -39,7 +39,7 @@ func ExampleWaiter_Wait() {
 
 		var token string
 		if err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-			appended, err := journal.Append(ctx, tx, "page-1", journal.Any, event.Event{Type: "visited"})
+			appended, err := journal.Journal{}.Append(ctx, tx, "page-1", journal.Any, event.Event{Type: "visited"})
 			if err == nil {
 				token = appended[0].Token()
 			}

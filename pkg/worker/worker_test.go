@@ -85,7 +85,7 @@ func TestAProgramOfOnesOwnHasAllThatTheStockWorkerHas(t *testing.T) {
 	})
 	go func() { done <- w.Run(ctx) }()
 	err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-		_, err := journal.Append(ctx, tx, "table-7", journal.Any,
+		_, err := journal.Journal{}.Append(ctx, tx, "table-7", journal.Any,
 			event.Event{Type: "session_opened", Payload: []byte(`{"name":"Ann"}`)})
 		return err
 	})

@@ -33,7 +33,7 @@ func TestAWaitOutlivesAWorkerThatIsKilled(t *testing.T) {
 	victim := worker.Start(t, cfg)
 	var appended []journal.Appended
 	err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) (err error) {
-		appended, err = journal.Append(t.Context(), tx, "a", journal.Any, tally.Event(1))
+		appended, err = journal.Journal{}.Append(t.Context(), tx, "a", journal.Any, tally.Event(1))
 		return err
 	})
 	if err != nil {

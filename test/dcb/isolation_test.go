@@ -50,7 +50,7 @@ func TestASnapshotThatMissesACommitDecidesNothing(t *testing.T) {
 				tx := begin(t, pool, level)
 				snapshot(t, tx)
 				written(t, pool, newEvent("a", "opened", "x", mark))
-				_, err = journal.AppendIf(t.Context(), tx, []event.Event{newEvent("b", "decided", "z")}, condition)
+				_, err = journal.Journal{}.AppendIf(t.Context(), tx, []event.Event{newEvent("b", "decided", "z")}, condition)
 				if !errors.Is(err, journal.ErrStaleSnapshot) {
 					t.Errorf("%s, %s, known %v: got %v", level, name, known, err)
 				}
@@ -82,7 +82,7 @@ func TestASnapshotThatMissesNothingDecides(t *testing.T) {
 		if _, err := pool.Exec(t.Context(), "CREATE TABLE foreign_"+string(level[:6])+" (n int)"); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := journal.AppendIf(t.Context(), tx, []event.Event{newEvent("b", "decided", "z")}, condition); err != nil {
+		if _, err := (journal.Journal{}).AppendIf(t.Context(), tx, []event.Event{newEvent("b", "decided", "z")}, condition); err != nil {
 			t.Errorf("%s: %v", level, err)
 		}
 		commit(t, tx)
@@ -90,7 +90,7 @@ func TestASnapshotThatMissesNothingDecides(t *testing.T) {
 		// commit meanwhile, so it may take several attempts.
 		err = journal.Retry{Attempts: 200, Most: 50 * time.Millisecond}.Do(t.Context(), func(ctx context.Context) error {
 			return pgx.BeginTxFunc(ctx, pool, pgx.TxOptions{IsoLevel: level}, func(tx pgx.Tx) error {
-				_, err := journal.AppendIf(ctx, tx, []event.Event{newEvent("b", "decided", "z")},
+				_, err := journal.Journal{}.AppendIf(ctx, tx, []event.Event{newEvent("b", "decided", "z")},
 					journal.Condition{FailIfMatch: event.Tagged([]string{"never"})})
 				return err
 			})
@@ -114,7 +114,7 @@ func TestOneOfManyGetsTheName(t *testing.T) {
 			g.Go(func() error {
 				err := journal.Retry{Attempts: 200, Most: 50 * time.Millisecond}.Do(t.Context(), func(ctx context.Context) error {
 					return pgx.BeginTxFunc(ctx, pool, pgx.TxOptions{IsoLevel: levels[n%3]}, func(tx pgx.Tx) error {
-						_, err := journal.AppendIf(ctx, tx, []event.Event{newEvent(string(rune('a'+n)), "taken", name)},
+						_, err := journal.Journal{}.AppendIf(ctx, tx, []event.Event{newEvent(string(rune('a'+n)), "taken", name)},
 							journal.Condition{FailIfMatch: event.Tagged([]string{name}, "taken")})
 						if errors.Is(err, journal.ErrConditionFailed) {
 							return errTaken

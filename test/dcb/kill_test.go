@@ -43,7 +43,7 @@ func client(url string, out io.Writer) error {
 			if err != nil {
 				return err
 			}
-			if _, err := journal.AppendIf(ctx, tx, []event.Event{
+			if _, err := (journal.Journal{}).AppendIf(ctx, tx, []event.Event{
 				newEvent("halfway", "counted", "counter"),
 				newEvent("halfway twice", "counted", "counter"),
 			}, condition); err != nil {

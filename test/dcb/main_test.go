@@ -79,7 +79,7 @@ func write(t *testing.T, tx pgx.Tx, events ...event.Event) []journal.Appended {
 	t.Helper()
 	var places []journal.Appended
 	for _, e := range events {
-		place, err := journal.Append(t.Context(), tx, e.CampaignID, journal.Any, e)
+		place, err := journal.Journal{}.Append(t.Context(), tx, e.CampaignID, journal.Any, e)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -100,7 +100,7 @@ func written(t *testing.T, pool *pgxpool.Pool, events ...event.Event) []journal.
 // appendIf appends in a transaction of its own.
 func appendIf(ctx context.Context, pool *pgxpool.Pool, condition journal.Condition, events ...event.Event) error {
 	return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-		_, err := journal.AppendIf(ctx, tx, events, condition)
+		_, err := journal.Journal{}.AppendIf(ctx, tx, events, condition)
 		return err
 	})
 }

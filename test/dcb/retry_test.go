@@ -84,7 +84,7 @@ var errRead = errors.New("the read failed")
 
 // countUp appends the next number twice, to two campaigns.
 func countUp(ctx context.Context, pool *pgxpool.Pool, campaign string) ([]journal.Appended, error) {
-	return journal.Retry{Attempts: 1000, Most: 50 * time.Millisecond}.AppendIf(ctx, pool, nil,
+	return journal.Journal{Retry: journal.Retry{Attempts: 1000, Most: 50 * time.Millisecond}}.CommitIf(ctx, pool,
 		func(ctx context.Context, db event.Querier) ([]event.Event, journal.Condition, error) {
 			value, condition, err := journal.Decide(ctx, db, event.Tagged([]string{"counter"}), valueOf)
 			if err != nil {

@@ -51,7 +51,7 @@ func TestAConditionWaitsForWhatItCannotSeeYet(t *testing.T) {
 		first := begin(t, pool, pgx.ReadCommitted)
 		var place journal.Appended
 		if name == "conditions in flight" {
-			places, err := journal.AppendIf(t.Context(), first, []event.Event{c.event}, condition)
+			places, err := journal.Journal{}.AppendIf(t.Context(), first, []event.Event{c.event}, condition)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -70,7 +70,7 @@ func TestWritersWaitForADecisionInFlight(t *testing.T) {
 	t.Parallel()
 	pool := open(t, 6)
 	deciding := begin(t, pool, pgx.ReadCommitted)
-	decided, err := journal.AppendIf(t.Context(), deciding, []event.Event{newEvent("a", "opened", "z")},
+	decided, err := journal.Journal{}.AppendIf(t.Context(), deciding, []event.Event{newEvent("a", "opened", "z")},
 		journal.Condition{FailIfMatch: event.Tagged([]string{"x"}, "closed")})
 	if err != nil {
 		t.Fatal(err)
@@ -105,7 +105,7 @@ func TestOverlappingQueriesMeet(t *testing.T) {
 				t.Fatal(err)
 			}
 			first := begin(t, pool, pgx.ReadCommitted)
-			places, err := journal.AppendIf(t.Context(), first, []event.Event{newEvent(fmt.Sprint(i, j), "opened", "x", "y")},
+			places, err := journal.Journal{}.AppendIf(t.Context(), first, []event.Event{newEvent(fmt.Sprint(i, j), "opened", "x", "y")},
 				journal.Condition{FailIfMatch: one, After: floor})
 			if err != nil {
 				t.Fatal(err)
@@ -215,7 +215,7 @@ func TestAnImportTakesFewLocksAndMeetsConditions(t *testing.T) {
 					Tags: []string{fmt.Sprintf("tag %d %d", call, n), fmt.Sprintf("other %d %d", call, n)},
 				})
 			}
-			if _, err := journal.Append(t.Context(), importing, "import", journal.Any, events...); err != nil {
+			if _, err := (journal.Journal{}).Append(t.Context(), importing, "import", journal.Any, events...); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -248,7 +248,7 @@ func TestManyConditionsInOneTransactionTakeFewLocks(t *testing.T) {
 	deciding := begin(t, pool, pgx.ReadCommitted)
 	for n := range 200 {
 		query := event.Tagged([]string{fmt.Sprint("mine ", n)}, "taken")
-		if _, err := journal.AppendIf(t.Context(), deciding, []event.Event{newEvent("mine", "noted", fmt.Sprint("mine ", n))},
+		if _, err := (journal.Journal{}).AppendIf(t.Context(), deciding, []event.Event{newEvent("mine", "noted", fmt.Sprint("mine ", n))},
 			journal.Condition{FailIfMatch: query}); err != nil {
 			t.Fatal(err)
 		}
@@ -266,7 +266,7 @@ func TestAnImportHoldsUpNoOtherWriter(t *testing.T) {
 	for n := range 300 {
 		events = append(events, newEvent("import", "noted", fmt.Sprint("tag", n)))
 	}
-	if _, err := journal.Append(t.Context(), importing, "import", journal.Any, events...); err != nil {
+	if _, err := (journal.Journal{}).Append(t.Context(), importing, "import", journal.Any, events...); err != nil {
 		t.Fatal(err)
 	}
 	written(t, pool, newEvent("a", "noted", "tag7"), newEvent("b", "opened", "x"), newEvent("c", "noted"))
@@ -296,7 +296,7 @@ func TestALongConditionTakesFewLocksAndMeetsAppends(t *testing.T) {
 	for n := range cap(imported) {
 		imported = append(imported, newEvent(fmt.Sprint("import ", n), "noted", fmt.Sprint("mine ", n), "mine"))
 	}
-	if _, err := journal.AppendIf(t.Context(), deciding, imported,
+	if _, err := (journal.Journal{}).AppendIf(t.Context(), deciding, imported,
 		journal.Condition{FailIfMatch: long, After: place.Position}); err != nil {
 		t.Fatal(err)
 	}

@@ -24,7 +24,7 @@ func TestEachOfManyGetsItsTurn(t *testing.T) {
 	var g errgroup.Group
 	for range writers {
 		g.Go(func() error {
-			_, err := journal.Retry{Attempts: 1}.AppendIf(t.Context(), pool, nil,
+			_, err := journal.Journal{Retry: journal.Retry{Attempts: 1}}.CommitIf(t.Context(), pool,
 				func(ctx context.Context, db event.Querier) ([]event.Event, journal.Condition, error) {
 					value, condition, err := journal.Decide(ctx, db, event.Tagged([]string{"counter"}), valueOf)
 					if err != nil {
@@ -56,7 +56,7 @@ func TestACallOfSeveralTypesMeetsConditionsOnEach(t *testing.T) {
 			t.Fatal(err)
 		}
 		first := begin(t, pool, pgx.ReadCommitted)
-		if _, err := journal.Append(t.Context(), first, "a", journal.Any, newEvent("", "opened"), newEvent("", "noted"),
+		if _, err := (journal.Journal{}).Append(t.Context(), first, "a", journal.Any, newEvent("", "opened"), newEvent("", "noted"),
 			newEvent("", "closed")); err != nil {
 			t.Fatal(err)
 		}

@@ -249,14 +249,14 @@ func (s *server) add(ctx context.Context, request appendRequest) error {
 	var places []journal.Appended
 	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) (err error) {
 		if request.Condition == nil {
-			places, err = journal.Append(ctx, tx, campaign, journal.Any, events...)
+			places, err = journal.Journal{}.Append(ctx, tx, campaign, journal.Any, events...)
 			return err
 		}
 		condition := journal.Condition{
 			FailIfMatch: request.Condition.FailIfEventsMatch.journal(),
 			After:       request.Condition.After,
 		}
-		places, err = journal.AppendIf(ctx, tx, events, condition)
+		places, err = journal.Journal{}.AppendIf(ctx, tx, events, condition)
 		return err
 	})
 	if err != nil {

@@ -209,7 +209,7 @@ func TestClientsGoOnWithWhatTheDatabaseHas(t *testing.T) {
 	}
 	appendIf := func(c journal.Condition) error {
 		return pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-			_, err := journal.AppendIf(t.Context(), tx, []event.Event{{CampaignID: "mine", Type: "decided"}}, c)
+			_, err := journal.Journal{}.AppendIf(t.Context(), tx, []event.Event{{CampaignID: "mine", Type: "decided"}}, c)
 			return err
 		})
 	}

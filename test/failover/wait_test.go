@@ -18,7 +18,7 @@ import (
 func token(t *testing.T, pool *pgxpool.Pool, campaign string) (token string) {
 	t.Helper()
 	if err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-		all, err := journal.Append(t.Context(), tx, campaign, journal.Any, tally.Event(1))
+		all, err := journal.Journal{}.Append(t.Context(), tx, campaign, journal.Any, tally.Event(1))
 		if err == nil {
 			token = all[0].Token()
 		}

@@ -100,7 +100,7 @@ func (w *world) prepare(s state, cells []cell) {
 				if c.act == seal {
 					p.Sealed, catalogue = true, catalogue.Sealed(wrapped("a", "b"))
 				}
-				_, err := journal.New(journal.Config{Catalogue: catalogue}).AppendAt(w.t.Context(), tx, c.campaign(), time.Now().Add(time.Hour), p.event())
+				_, err := journal.Journal{Catalogue: catalogue}.AppendAt(w.t.Context(), tx, c.campaign(), time.Now().Add(time.Hour), p.event())
 				return err
 			}))
 		}
@@ -277,7 +277,7 @@ func (w *world) load(ctx context.Context, cells []cell) {
 		for _, id := range ids {
 			p := planted{id, "ordered", "kept-others", 2*i + 2, false}
 			err := pgx.BeginFunc(w.t.Context(), w.Pool, func(tx pgx.Tx) error {
-				_, err := journal.New(journal.Config{Catalogue: types()}).Append(w.t.Context(), tx, p.Campaign, journal.Any, p.event())
+				_, err := journal.Journal{Catalogue: types()}.Append(w.t.Context(), tx, p.Campaign, journal.Any, p.event())
 				return err
 			})
 			if err == nil {

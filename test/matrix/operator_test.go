@@ -182,7 +182,7 @@ func (o order) seal(ctx context.Context, pool *pgxpool.Pool) error {
 	var refused error
 	for _, e := range o.Events {
 		err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-			_, err := journal.New(journal.Config{Catalogue: types().Sealed(wrapped("a", "b"))}).Append(ctx, tx, e.Campaign, journal.Any, e.event())
+			_, err := journal.Journal{Catalogue: types().Sealed(wrapped("a", "b"))}.Append(ctx, tx, e.Campaign, journal.Any, e.event())
 			return err
 		})
 		if err != nil {

@@ -279,7 +279,7 @@ func (w *world) plant(events ...planted) {
 			catalogue = catalogue.Sealed(wrapped("a", "b"))
 		}
 		w.must(pgx.BeginFunc(w.t.Context(), w.Pool, func(tx pgx.Tx) error {
-			_, err := journal.New(journal.Config{Catalogue: catalogue}).Append(w.t.Context(), tx, p.Campaign, journal.Any, p.event())
+			_, err := journal.Journal{Catalogue: catalogue}.Append(w.t.Context(), tx, p.Campaign, journal.Any, p.event())
 			return err
 		}))
 		w.remember(p)

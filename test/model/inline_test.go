@@ -31,7 +31,7 @@ func (m *machine) inline(r *rapid.T) {
 		}
 	}
 	err := m.tx(func(ctx context.Context, tx pgx.Tx) error {
-		appended, err := journal.Append(ctx, tx, id, journal.Any, e)
+		appended, err := journal.Journal{}.Append(ctx, tx, id, journal.Any, e)
 		if err != nil {
 			return err
 		}

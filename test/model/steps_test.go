@@ -38,11 +38,11 @@ func (m *machine) append(r *rapid.T) {
 func (m *machine) enter(r *rapid.T, batches ...journal.Batch) {
 	m.must(r, m.tx(func(ctx context.Context, tx pgx.Tx) error {
 		if len(batches) == 1 {
-			_, err := journal.Append(ctx, tx, batches[0].CampaignID, journal.Exactly(m.head(batches[0].CampaignID)),
+			_, err := journal.Journal{}.Append(ctx, tx, batches[0].CampaignID, journal.Exactly(m.head(batches[0].CampaignID)),
 				batches[0].Events...)
 			return err
 		}
-		_, err := journal.AppendAll(ctx, tx, batches...)
+		_, err := journal.Journal{}.AppendAll(ctx, tx, batches...)
 		return err
 	}))
 	for _, b := range batches {

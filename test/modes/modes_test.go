@@ -192,7 +192,7 @@ func TestTheWorkerRunsInTheModeOfItsSwitches(t *testing.T) {
 				enqueued = 0
 			}
 			if err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-				if _, err := journal.Append(t.Context(), tx, "c", journal.Any, event.Event{Type: "noted"}); err != nil {
+				if _, err := (journal.Journal{}).Append(t.Context(), tx, "c", journal.Any, event.Event{Type: "noted"}); err != nil {
 					return err
 				}
 				// Check before others see the event: a worker that has just started files campaigns

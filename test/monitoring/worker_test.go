@@ -151,7 +151,7 @@ func appendEvents(t *testing.T, pool *pgxpool.Pool, campaign string, types ...st
 		for _, name := range types {
 			events = append(events, event.Event{Type: name})
 		}
-		_, err := journal.Append(t.Context(), tx, campaign, journal.Any, events...)
+		_, err := journal.Journal{}.Append(t.Context(), tx, campaign, journal.Any, events...)
 		return err
 	})
 	if err != nil {

@@ -37,7 +37,7 @@ func TestConditionsBehindPgBouncerInTransactionMode(t *testing.T) {
 			for range deciders {
 				g.Go(func() error {
 					for range each {
-						_, err := journal.Retry{Attempts: 1}.AppendIf(t.Context(), bounced, nil,
+						_, err := journal.Journal{Retry: journal.Retry{Attempts: 1}}.CommitIf(t.Context(), bounced,
 							func(ctx context.Context, db event.Querier) ([]event.Event, journal.Condition, error) {
 								n, condition, err := journal.Decide(ctx, db, event.Tagged([]string{"counter"}), lastNumber)
 								if err != nil {

@@ -73,7 +73,7 @@ func (w *writing) transaction(ctx context.Context, pool *pgxpool.Pool, writer in
 			for i := range events {
 				events[i].Type = []string{"noted", "told"}[random.IntN(2)]
 			}
-			if _, err := journal.Append(ctx, tx, campaign, journal.Any, events...); err != nil {
+			if _, err := (journal.Journal{}).Append(ctx, tx, campaign, journal.Any, events...); err != nil {
 				return err
 			}
 			appended += len(events)

@@ -20,7 +20,7 @@ func TestAdvisoryLocksAreForTidemarkAlone(t *testing.T) {
 		"SELECT pg_advisory_xact_lock_shared(1)")
 	refuses(t, appender, "SELECT pg_advisory_lock(1)", "SELECT pg_advisory_xact_lock(1)")
 	must(t, pgx.BeginFunc(t.Context(), appender, func(tx pgx.Tx) error {
-		_, err := journal.Append(t.Context(), tx, "c", journal.Any, newEvent("ann"))
+		_, err := journal.Journal{}.Append(t.Context(), tx, "c", journal.Any, newEvent("ann"))
 		return err
 	}))
 	n, err := worker(t, in.as(t, "worker"), 1).Drain(t.Context())

@@ -22,7 +22,7 @@ func TestArchivesAreTheOperators(t *testing.T) {
 	appender, worker, operator := in.as(t, "appender"), in.as(t, "worker"), in.as(t, "operator")
 	add := func() error {
 		return pgx.BeginFunc(t.Context(), appender, func(tx pgx.Tx) error {
-			_, err := journal.New(journal.Config{}).Append(t.Context(), tx, "c", journal.Any, event.Event{Type: "a"}, event.Event{Type: "b"})
+			_, err := journal.Journal{}.Append(t.Context(), tx, "c", journal.Any, event.Event{Type: "a"}, event.Event{Type: "b"})
 			return err
 		})
 	}

@@ -152,7 +152,7 @@ func newEvent(name string) event.Event {
 func (in installation) fill(t *testing.T) {
 	t.Helper()
 	must(t, pgx.BeginFunc(t.Context(), in.admin, func(tx pgx.Tx) error {
-		_, err := journal.Append(t.Context(), tx, "c", journal.Any, newEvent("ann"), newEvent("ben"))
+		_, err := journal.Journal{}.Append(t.Context(), tx, "c", journal.Any, newEvent("ann"), newEvent("ben"))
 		return err
 	}))
 }

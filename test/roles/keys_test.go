@@ -27,7 +27,7 @@ func TestKeysAreForThoseWhoNeedThem(t *testing.T) {
 	appender, worker, operator := in.as(t, "appender"), in.as(t, "worker"), in.as(t, "operator")
 	for range 2 { // the key is created, and found
 		must(t, pgx.BeginFunc(t.Context(), appender, func(tx pgx.Tx) error {
-			_, err := journal.New(journal.Config{Catalogue: types}).Append(t.Context(), tx, "c", journal.Any,
+			_, err := journal.Journal{Catalogue: types}.Append(t.Context(), tx, "c", journal.Any,
 				event.Event{Type: "noted", Payload: []byte(`{"by": "ann", "text": "planted"}`)})
 			return err
 		}))
@@ -37,7 +37,7 @@ func TestKeysAreForThoseWhoNeedThem(t *testing.T) {
 	wrongSealer, err := catalogue.NewSealer(wrong...)
 	must(t, err)
 	must(t, pgx.BeginFunc(t.Context(), appender, func(tx pgx.Tx) error {
-		_, err := journal.New(journal.Config{Catalogue: types.Sealed(wrongSealer)}).Append(t.Context(), tx, "c", journal.Any,
+		_, err := journal.Journal{Catalogue: types.Sealed(wrongSealer)}.Append(t.Context(), tx, "c", journal.Any,
 			event.Event{Type: "noted", Payload: []byte(`{"by": "ann", "text": "planted"}`)})
 		if !errors.Is(err, catalogue.ErrBrokenKey) {
 			t.Errorf("an appender with another wrapping key: %v", err)

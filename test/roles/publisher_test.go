@@ -39,7 +39,7 @@ func TestWorkerPublishesToo(t *testing.T) {
 func publish(t *testing.T, in installation, pool *pgxpool.Pool) {
 	t.Helper()
 	must(t, pgx.BeginFunc(t.Context(), in.admin, func(tx pgx.Tx) error {
-		_, err := journal.Append(t.Context(), tx, "published", journal.Any, event.Event{Type: "noted"})
+		_, err := journal.Journal{}.Append(t.Context(), tx, "published", journal.Any, event.Event{Type: "noted"})
 		return err
 	}))
 	_, err := erasure.Erase(t.Context(), in.admin, erasure.Request{Campaign: "published", By: "eve", Reason: "a test"})

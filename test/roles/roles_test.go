@@ -43,11 +43,11 @@ func TestAppender(t *testing.T) {
 	pool := in.as(t, "appender")
 	for what, tx := range map[string]func(tx pgx.Tx) error{
 		"Append": func(tx pgx.Tx) error {
-			_, err := journal.Append(t.Context(), tx, "go", journal.None, newEvent("ann"))
+			_, err := journal.Journal{}.Append(t.Context(), tx, "go", journal.None, newEvent("ann"))
 			return err
 		},
 		"AppendAll": func(tx pgx.Tx) error {
-			_, err := journal.AppendAll(t.Context(), tx, journal.Batch{CampaignID: "a", Events: []event.Event{newEvent("ann")}},
+			_, err := journal.Journal{}.AppendAll(t.Context(), tx, journal.Batch{CampaignID: "a", Events: []event.Event{newEvent("ann")}},
 				journal.Batch{CampaignID: "b", Events: []event.Event{newEvent("ben")}})
 			return err
 		},
@@ -56,7 +56,7 @@ func TestAppender(t *testing.T) {
 			return err
 		},
 		"AppendAt and Cancel": func(tx pgx.Tx) error {
-			s, err := journal.AppendAt(t.Context(), tx, "at", time.Now(), newEvent("ann"))
+			s, err := journal.Journal{}.AppendAt(t.Context(), tx, "at", time.Now(), newEvent("ann"))
 			if err != nil {
 				return err
 			}
@@ -358,7 +358,7 @@ func TestApplicationsThatReadAndConsume(t *testing.T) {
 			return err
 		}
 		return pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-			_, err := journal.AppendIf(t.Context(), tx, []event.Event{{CampaignID: "d", Type: "decided"}}, condition)
+			_, err := journal.Journal{}.AppendIf(t.Context(), tx, []event.Event{{CampaignID: "d", Type: "decided"}}, condition)
 			return err
 		})
 	}
@@ -405,7 +405,7 @@ func TestApplicationsThatReadAndConsume(t *testing.T) {
 	}))
 	once := journal.Command{CampaignID: "d", ID: uuid.New(), Content: []byte("x")}
 	for repeated := range 2 {
-		out, err := once.Do(t.Context(), pool, func(context.Context, pgx.Tx) (journal.Decision, error) {
+		out, err := journal.Journal{}.Do(t.Context(), pool, once, func(context.Context, pgx.Tx) (journal.Decision, error) {
 			return journal.Decision{Events: []event.Event{{Type: "decided"}}}, nil
 		})
 		if err != nil || out.Repeated != (repeated == 1) {

@@ -316,10 +316,10 @@ func TestNoFunctionOrOperatorOfAnotherRoleIsRun(t *testing.T) {
 	append2 := func(campaign string) {
 		t.Helper()
 		must(t, pgx.BeginFunc(t.Context(), pools["appender"], func(tx pgx.Tx) error {
-			if _, err := journal.Append(t.Context(), tx, campaign, journal.Any, newEvent("ann"), newEvent("ben")); err != nil {
+			if _, err := (journal.Journal{}).Append(t.Context(), tx, campaign, journal.Any, newEvent("ann"), newEvent("ben")); err != nil {
 				return err
 			}
-			_, err := journal.AppendAll(t.Context(), tx, journal.Batch{
+			_, err := journal.Journal{}.AppendAll(t.Context(), tx, journal.Batch{
 				CampaignID: campaign + "2",
 				Events:     []event.Event{newEvent("ann")},
 			})

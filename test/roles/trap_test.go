@@ -96,7 +96,7 @@ func layout(t *testing.T) trapped {
 	in.worker, in.operator, in.super = in.login(t, "worker"), in.login(t, "operator"), in.url
 	in.fill(t)
 	must(t, pgx.BeginFunc(t.Context(), in.admin, func(tx pgx.Tx) error {
-		_, err := journal.Append(t.Context(), tx, "erased", journal.Any, newEvent("somebody"))
+		_, err := journal.Journal{}.Append(t.Context(), tx, "erased", journal.Any, newEvent("somebody"))
 		return err
 	}))
 	publish(t, in.installation, in.as(t, "publisher"))
@@ -349,7 +349,7 @@ func TestTheKeyOfACertificateStaysHiddenFromReadModels(t *testing.T) {
 			t.Parallel()
 			in := install(t, false)
 			must(t, pgx.BeginFunc(t.Context(), in.admin, func(tx pgx.Tx) error {
-				_, err := journal.AppendAll(t.Context(), tx, journal.Batch{CampaignID: "c", Events: []event.Event{newEvent("somebody")}},
+				_, err := journal.Journal{}.AppendAll(t.Context(), tx, journal.Batch{CampaignID: "c", Events: []event.Event{newEvent("somebody")}},
 					journal.Batch{CampaignID: "kept", Events: []event.Event{newEvent("another")}})
 				return err
 			}))

@@ -166,7 +166,7 @@ func calls(t *testing.T) map[string]call {
 		},
 		"schedule": func(t *testing.T, tx pgx.Tx, _ int) error {
 			event := event.Event{ID: uuid.New(), Type: "noted"}
-			_, err := journal.AppendAt(t.Context(), tx, long, time.Now().Add(time.Hour), event)
+			_, err := journal.Journal{}.AppendAt(t.Context(), tx, long, time.Now().Add(time.Hour), event)
 			return err
 		},
 		"list scheduled appends": func(t *testing.T, tx pgx.Tx, all int) error {
@@ -177,24 +177,24 @@ func calls(t *testing.T) map[string]call {
 			return enough(err, len(listed), group)
 		},
 		"append": func(t *testing.T, tx pgx.Tx, all int) error {
-			places, err := journal.Append(t.Context(), tx, long, journal.Exactly(int64(all)), event.Event{Type: "noted"})
+			places, err := journal.Journal{}.Append(t.Context(), tx, long, journal.Exactly(int64(all)), event.Event{Type: "noted"})
 			return enough(err, len(places), 1)
 		},
 		"append tagged": func(t *testing.T, tx pgx.Tx, all int) error {
-			places, err := journal.Append(t.Context(), tx, long, journal.Exactly(int64(all)),
+			places, err := journal.Journal{}.Append(t.Context(), tx, long, journal.Exactly(int64(all)),
 				event.Event{Type: "noted", Tags: []string{"all", "new"}})
 			return enough(err, len(places), 1)
 		},
 		"append on a condition": func(t *testing.T, tx pgx.Tx, all int) error {
 			query := event.Tagged([]string{"all"}, "lost").Or(event.Tagged([]string{"all", "campaign=" + long}, "found"),
 				event.Tagged([]string{"campaign=" + campaigns(1, all)[0]}))
-			places, err := journal.AppendIf(t.Context(), tx,
+			places, err := journal.Journal{}.AppendIf(t.Context(), tx,
 				[]event.Event{{CampaignID: long, Type: "noted", Tags: []string{"all"}}},
 				journal.Condition{FailIfMatch: query, After: int64((perCampaign + 1) * all)})
 			return enough(err, len(places), 1)
 		},
 		"append with ids on a condition": func(t *testing.T, tx pgx.Tx, all int) error {
-			places, err := journal.AppendIf(t.Context(), tx,
+			places, err := journal.Journal{}.AppendIf(t.Context(), tx,
 				[]event.Event{{ID: uuid.New(), CampaignID: long, Type: "noted", Tags: []string{"all"}}},
 				journal.Condition{FailIfMatch: event.Tagged([]string{"all"}, "lost"), After: int64((perCampaign + 1) * all)})
 			return enough(err, len(places), 1)
@@ -213,7 +213,7 @@ func calls(t *testing.T) map[string]call {
 				id := md5.Sum(fmt.Appendf(nil, "0 %d", i+50)) // as in fill
 				events[i] = event.Event{ID: id, CampaignID: long, Type: "noted", Payload: []byte(`{"a": 1}`)}
 			}
-			places, err := journal.AppendIf(t.Context(), tx, events,
+			places, err := journal.Journal{}.AppendIf(t.Context(), tx, events,
 				journal.Condition{FailIfMatch: event.Tagged([]string{"all"}, "noted"), After: int64(all)})
 			return enough(err, len(places), len(events))
 		},
@@ -234,7 +234,7 @@ func calls(t *testing.T) map[string]call {
 			for i := range events {
 				events[i] = event.Event{ID: uuid.New(), Type: "noted"}
 			}
-			places, err := journal.Append(t.Context(), tx, long, journal.Any, events...)
+			places, err := journal.Journal{}.Append(t.Context(), tx, long, journal.Any, events...)
 			return enough(err, len(places), len(events))
 		},
 		"repeat an append": func(t *testing.T, tx pgx.Tx, _ int) error {
@@ -243,7 +243,7 @@ func calls(t *testing.T) map[string]call {
 				id := md5.Sum(fmt.Appendf(nil, "0 %d", i+50)) // as in fill
 				events[i] = event.Event{ID: id, Type: "noted", Payload: []byte(`{"a": 1}`)}
 			}
-			places, err := journal.Append(t.Context(), tx, long, journal.None, events...)
+			places, err := journal.Journal{}.Append(t.Context(), tx, long, journal.None, events...)
 			return enough(err, len(places), len(events))
 		},
 		"append to many": func(t *testing.T, tx pgx.Tx, all int) error {
@@ -251,7 +251,7 @@ func calls(t *testing.T) map[string]call {
 			for _, id := range campaigns(group, all) {
 				batches = append(batches, journal.Batch{CampaignID: id, Events: []event.Event{{Type: "noted"}}})
 			}
-			places, err := journal.AppendAll(t.Context(), tx, batches...)
+			places, err := journal.Journal{}.AppendAll(t.Context(), tx, batches...)
 			return enough(err, len(places), group)
 		},
 		"append to many with ids": func(t *testing.T, tx pgx.Tx, all int) error {
@@ -259,7 +259,7 @@ func calls(t *testing.T) map[string]call {
 			for _, id := range campaigns(group, all) {
 				batches = append(batches, journal.Batch{CampaignID: id, Events: []event.Event{{ID: uuid.New(), Type: "noted"}}})
 			}
-			places, err := journal.AppendAll(t.Context(), tx, batches...)
+			places, err := journal.Journal{}.AppendAll(t.Context(), tx, batches...)
 			return enough(err, len(places), group)
 		},
 		"read a campaign": func(t *testing.T, tx pgx.Tx, all int) error {

@@ -45,7 +45,7 @@ func appendEvents(ctx context.Context, tx pgx.Tx, campaign string, _ int64, payl
 	for i, payload := range payloads {
 		events[i] = event.Event{Type: harness.EventType, Payload: payload}
 	}
-	_, err := journal.Append(ctx, tx, campaign, journal.Any, events...)
+	_, err := journal.Journal{}.Append(ctx, tx, campaign, journal.Any, events...)
 	return err
 }
 

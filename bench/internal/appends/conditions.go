@@ -67,7 +67,7 @@ func decideNothing(ctx context.Context, pool *pgxpool.Pool, a *account, call int
 		return false, err
 	}
 	return true, pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-		_, err := journal.Append(ctx, tx, e.CampaignID, journal.Any, e)
+		_, err := journal.Journal{}.Append(ctx, tx, e.CampaignID, journal.Any, e)
 		return err
 	})
 }
@@ -79,7 +79,7 @@ func decideByCondition(ctx context.Context, pool *pgxpool.Pool, a *account, call
 	}
 	var place journal.Appended
 	err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-		places, err := journal.AppendIf(ctx, tx, []event.Event{e},
+		places, err := journal.Journal{}.AppendIf(ctx, tx, []event.Event{e},
 			journal.Condition{FailIfMatch: a.query(), After: a.after})
 		if err == nil {
 			place = places[0]
@@ -102,7 +102,7 @@ func decideInTurn(ctx context.Context, pool *pgxpool.Pool, a *account, call int)
 		return false, err
 	}
 	again := false
-	places, err := journal.Retry{}.AppendIf(ctx, pool, nil,
+	places, err := journal.Journal{}.CommitIf(ctx, pool,
 		func(ctx context.Context, db event.Querier) ([]event.Event, journal.Condition, error) {
 			if again {
 				if err := a.catchUp(ctx, db); err != nil {
@@ -132,7 +132,7 @@ func decideSerializable(ctx context.Context, pool *pgxpool.Pool, a *account, cal
 		if matches > 0 {
 			return journal.ErrConditionFailed
 		}
-		places, err := journal.Append(ctx, tx, e.CampaignID, journal.Any, e)
+		places, err := journal.Journal{}.Append(ctx, tx, e.CampaignID, journal.Any, e)
 		if err == nil {
 			place = places[0]
 		}

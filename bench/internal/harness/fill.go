@@ -44,7 +44,7 @@ func (w Workload) Fill(ctx context.Context, pool *pgxpool.Pool) error {
 				batches = append(batches, journal.Batch{CampaignID: CampaignID(i), Events: events})
 			}
 			return pgx.BeginFunc(groupCtx, pool, func(tx pgx.Tx) error {
-				_, err := journal.AppendAll(groupCtx, tx, batches...)
+				_, err := journal.Journal{}.AppendAll(groupCtx, tx, batches...)
 				return err
 			})
 		})

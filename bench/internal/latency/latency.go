@@ -158,7 +158,7 @@ func (l *latency) appendToVisible(ctx context.Context, length time.Duration) (ha
 		return atRate(groupCtx, latencyEvery, length, func() error {
 			start := time.Now()
 			err := pgx.BeginFunc(groupCtx, l.write, func(tx pgx.Tx) error {
-				_, err := journal.Append(groupCtx, tx, harness.CampaignID(0), journal.Any,
+				_, err := journal.Journal{}.Append(groupCtx, tx, harness.CampaignID(0), journal.Any,
 					event.Event{Type: harness.EventType, Payload: l.payload})
 				return err
 			})

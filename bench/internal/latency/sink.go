@@ -98,7 +98,7 @@ func (l *latency) appendToSeen(
 	err = atRate(ctx, seenEvery, length, func() error {
 		start := time.Now()
 		err := pgx.BeginFunc(ctx, l.write, func(tx pgx.Tx) error {
-			_, err := journal.Append(ctx, tx, harness.CampaignID(0), journal.Any,
+			_, err := journal.Journal{}.Append(ctx, tx, harness.CampaignID(0), journal.Any,
 				event.Event{Type: harness.EventType, Payload: l.payload})
 			return err
 		})

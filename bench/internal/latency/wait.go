@@ -89,7 +89,7 @@ func (l *latency) appendToWaited(
 		return atRate(groupCtx, latencyEvery, length, func() error {
 			a := appended{start: time.Now()}
 			err := pgx.BeginFunc(groupCtx, l.write, func(tx pgx.Tx) error {
-				places, err := journal.Append(groupCtx, tx, harness.CampaignID(0), journal.Any,
+				places, err := journal.Journal{}.Append(groupCtx, tx, harness.CampaignID(0), journal.Any,
 					event.Event{Type: harness.EventType, Payload: l.payload})
 				if err == nil {
 					a.token = places[0].Token()

@@ -199,7 +199,7 @@ func fillLong(ctx context.Context, pool *pgxpool.Pool) error {
 			return err
 		}
 		if err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-			_, err := journal.Append(ctx, tx, id, journal.Any, events...)
+			_, err := journal.Journal{}.Append(ctx, tx, id, journal.Any, events...)
 			return err
 		}); err != nil {
 			return fmt.Errorf("append to campaign %s: %w", id, err)

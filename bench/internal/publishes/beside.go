@@ -75,7 +75,7 @@ func (a beside) append(ctx context.Context, pool *pgxpool.Pool) (float64, error)
 				campaign := harness.CampaignID(client*harness.AppendCampaigns + call%harness.AppendCampaigns)
 				begin := time.Now()
 				err := pgx.BeginFunc(groupCtx, pool, func(tx pgx.Tx) error {
-					_, err := journal.Append(groupCtx, tx, campaign, journal.Any,
+					_, err := journal.Journal{}.Append(groupCtx, tx, campaign, journal.Any,
 						event.Event{Type: harness.EventType, Payload: payload})
 					return err
 				})

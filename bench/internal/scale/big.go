@@ -150,7 +150,7 @@ func median(times int, run func() error) (float64, error) {
 
 func (s *bigSide) append(ctx context.Context) error {
 	return pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
-		_, err := journal.Append(ctx, tx, s.any().ID, journal.Any, s.payload)
+		_, err := journal.Journal{}.Append(ctx, tx, s.any().ID, journal.Any, s.payload)
 		return err
 	})
 }
@@ -215,7 +215,7 @@ func (s *bigSide) applyOnce(ctx context.Context) (float64, error) {
 			}
 		}
 		if err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
-			_, err := journal.AppendAll(ctx, tx, batches...)
+			_, err := journal.Journal{}.AppendAll(ctx, tx, batches...)
 			return err
 		}); err != nil {
 			return 0, err

@@ -79,7 +79,7 @@ func (l *heldLoad) client(ctx context.Context) error {
 		}
 		start := time.Now()
 		err = pgx.BeginFunc(ctx, l.pool, func(tx pgx.Tx) error {
-			_, err := journal.Append(ctx, tx, harness.CampaignID(rand.IntN(heldCampaigns)), journal.Any,
+			_, err := journal.Journal{}.Append(ctx, tx, harness.CampaignID(rand.IntN(heldCampaigns)), journal.Any,
 				event.Event{Type: harness.EventType, Payload: payload})
 			return err
 		})

@@ -76,8 +76,8 @@ func (p *place) load(ctx context.Context) error {
 	}
 	after, err := p.db.Reacts(ctx, p.key)
 	if after != nil {
-		appends := journal.New(journal.Config{Catalogue: p.Cfg.Catalogue})
-		p.reacting = &groupstate.Reacting{After: *after, Encode: appends.EncodeIn}
+		appends := journal.Journal{Catalogue: p.Cfg.Catalogue}
+		p.reacting = &groupstate.Reacting{After: *after, Encode: appends.Encode}
 	}
 	return err
 }

@@ -41,7 +41,7 @@ func exec(t *testing.T, pool *pgxpool.Pool, statements ...string) {
 func appendTo(ctx context.Context, pool *pgxpool.Pool, campaign string, tags ...string) ([]journal.Appended, error) {
 	var added []journal.Appended
 	err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) (err error) {
-		added, err = journal.Append(ctx, tx, campaign, journal.Any, event.Event{Type: "noted", Tags: tags})
+		added, err = journal.Journal{}.Append(ctx, tx, campaign, journal.Any, event.Event{Type: "noted", Tags: tags})
 		return err
 	})
 	return added, err

@@ -99,7 +99,7 @@ func appendEvents(t *testing.T, pool *pgxpool.Pool, campaign string, payloads ..
 		events[i] = event.Event{Type: "moved", Payload: []byte(p)}
 	}
 	if err := in(t, pool, func(ctx context.Context, tx pgx.Tx) error {
-		_, err := journal.Append(ctx, tx, campaign, journal.Any, events...)
+		_, err := journal.Journal{}.Append(ctx, tx, campaign, journal.Any, events...)
 		return err
 	}); err != nil {
 		t.Fatal(err)

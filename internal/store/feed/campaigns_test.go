@@ -19,7 +19,7 @@ func TestCampaignsAreListedByPrefix(t *testing.T) {
 	err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
 		for _, id := range []string{"a", "ab", "ab%", "abc", "b", "Å"} {
 			for range 3 {
-				if _, err := journal.Append(t.Context(), tx, id, journal.Any, event.Event{Type: "happened"}); err != nil {
+				if _, err := (journal.Journal{}).Append(t.Context(), tx, id, journal.Any, event.Event{Type: "happened"}); err != nil {
 					return err
 				}
 			}
@@ -56,7 +56,7 @@ func TestLastIsTheHeadOfACampaign(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
 	err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-		_, err := journal.Append(t.Context(), tx, "oak", journal.Any, event.Event{Type: "first"},
+		_, err := journal.Journal{}.Append(t.Context(), tx, "oak", journal.Any, event.Event{Type: "first"},
 			event.Event{Type: "second"})
 		return err
 	})

@@ -34,7 +34,7 @@ func large(t *testing.T) (conn *pgx.Conn, read *atomic.Int64) {
 	}
 	err = pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
 		for range largeEvents {
-			if _, err := journal.Append(t.Context(), tx, "large", journal.Any,
+			if _, err := (journal.Journal{}).Append(t.Context(), tx, "large", journal.Any,
 				event.Event{Type: "written", Payload: payload}); err != nil {
 				return err
 			}

@@ -19,7 +19,7 @@ func TestMain(m *testing.M) { pgtest.Main(m) }
 func mustAppend(t *testing.T, pool *pgxpool.Pool, campaign string, events ...event.Event) (places []journal.Appended) {
 	t.Helper()
 	err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) (err error) {
-		places, err = journal.Append(t.Context(), tx, campaign, journal.Any, events...)
+		places, err = journal.Journal{}.Append(t.Context(), tx, campaign, journal.Any, events...)
 		return err
 	})
 	if err != nil {

@@ -150,13 +150,13 @@ func TestDecisionsOnRareEventsAreReadInShortStatements(t *testing.T) {
 	if n := len(noted.most); n < 3 || noted.most[0] != feed.FirstSpan || noted.most[1] != feed.FirstSpan {
 		t.Errorf("the statements look at %d positions", noted.most)
 	}
-	if _, err := journal.AppendIf(t.Context(), tx, []event.Event{{CampaignID: "x", Type: "rare"}}, condition); err != nil {
+	if _, err := (journal.Journal{}).AppendIf(t.Context(), tx, []event.Event{{CampaignID: "x", Type: "rare"}}, condition); err != nil {
 		t.Error(err)
 	}
 	if _, err := tx.Exec(t.Context(), `SET LOCAL statement_timeout = 1`); err != nil {
 		t.Fatal(err)
 	}
-	_, err = journal.AppendIf(t.Context(), tx, []event.Event{{CampaignID: "x", Type: "rare"}}, journal.Condition{
+	_, err = journal.Journal{}.AppendIf(t.Context(), tx, []event.Event{{CampaignID: "x", Type: "rare"}}, journal.Condition{
 		FailIfMatch: event.Types("lost"),
 	})
 	if err == nil || !strings.Contains(err.Error(), "reads the journal after position 0: decide again just before") {

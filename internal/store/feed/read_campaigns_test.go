@@ -43,7 +43,7 @@ func TestReadCampaignsReadsWhatIsProjected(t *testing.T) {
 			continue
 		}
 		err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-			_, err := journal.AppendAll(t.Context(), tx, journal.Batch{CampaignID: id, Events: events})
+			_, err := journal.Journal{}.AppendAll(t.Context(), tx, journal.Batch{CampaignID: id, Events: events})
 			return err
 		})
 		if err != nil {

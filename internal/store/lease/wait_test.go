@@ -42,7 +42,7 @@ func listen(t *testing.T, pool *pgxpool.Pool) listener {
 func (l listener) afterAppend(t *testing.T) (payloads []string) {
 	t.Helper()
 	err := pgx.BeginFunc(t.Context(), l.pool, func(tx pgx.Tx) error {
-		_, err := journal.Append(t.Context(), tx, "c", journal.Any, event.Event{Type: "noted"})
+		_, err := journal.Journal{}.Append(t.Context(), tx, "c", journal.Any, event.Event{Type: "noted"})
 		return err
 	})
 	if err != nil {

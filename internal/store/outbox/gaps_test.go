@@ -60,7 +60,7 @@ func withGaps(t *testing.T) *pgxpool.Pool {
 	}
 	for _, intent := range []event.Intent{event.AuditOnly, event.ReplayOnly} {
 		err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-			_, err := journal.Append(t.Context(), tx, "e", journal.Any, event.Event{Type: "noted", Intent: intent})
+			_, err := journal.Journal{}.Append(t.Context(), tx, "e", journal.Any, event.Event{Type: "noted", Intent: intent})
 			return err
 		})
 		if err != nil {

@@ -31,7 +31,7 @@ func TestAppendsDoNotEnqueueForAnInlineGroup(t *testing.T) {
 	mustAppend(t, pool, "two", 2)
 	exec(t, pool, `SELECT * FROM tidemark.append('unchecked', '[{"type": "noted"}]')`)
 	err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-		_, err := journal.Append(t.Context(), tx, "tagged", journal.Any, event.Event{Type: "noted", Tags: []string{"a"}})
+		_, err := journal.Journal{}.Append(t.Context(), tx, "tagged", journal.Any, event.Event{Type: "noted", Tags: []string{"a"}})
 		return err
 	})
 	if err != nil {

@@ -34,7 +34,7 @@ func register(t *testing.T, pool *pgxpool.Pool, group string) {
 
 // appendTo appends n events in the transaction.
 func appendTo(ctx context.Context, tx pgx.Tx, campaign string, n int) error {
-	_, err := journal.Append(ctx, tx, campaign, journal.Any, slices.Repeat([]event.Event{{Type: "noted"}}, n)...)
+	_, err := journal.Journal{}.Append(ctx, tx, campaign, journal.Any, slices.Repeat([]event.Event{{Type: "noted"}}, n)...)
 	return err
 }
 

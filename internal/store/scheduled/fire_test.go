@@ -33,7 +33,7 @@ func scheduleEvents(
 ) (id int64) {
 	t.Helper()
 	if err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-		s, err := journal.AppendAt(t.Context(), tx, campaign, time.Now().Add(in), events...)
+		s, err := journal.Journal{}.AppendAt(t.Context(), tx, campaign, time.Now().Add(in), events...)
 		id = s.ID
 		return err
 	}); err != nil {
@@ -136,7 +136,7 @@ func TestFire(t *testing.T) {
 		t.Parallel()
 		pool := pgtest.New(t)
 		idle := begin(t, pool)
-		if _, err := journal.Append(t.Context(), idle, "a", journal.Any, event.Event{Type: "open"}); err != nil {
+		if _, err := (journal.Journal{}).Append(t.Context(), idle, "a", journal.Any, event.Event{Type: "open"}); err != nil {
 			t.Fatal(err)
 		}
 		for _, campaign := range []string{"a", "b", "a", "c"} {
@@ -158,7 +158,7 @@ func TestFire(t *testing.T) {
 		t.Parallel()
 		pool := pgtest.New(t)
 		idle := begin(t, pool)
-		if _, err := journal.AppendIf(t.Context(), idle, []event.Event{{CampaignID: "z", Type: "open"}}, journal.Condition{
+		if _, err := (journal.Journal{}).AppendIf(t.Context(), idle, []event.Event{{CampaignID: "z", Type: "open"}}, journal.Condition{
 			FailIfMatch: event.Tagged([]string{"seat=1"}, "taken"),
 		}); err != nil {
 			t.Fatal(err)

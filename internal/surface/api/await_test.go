@@ -54,7 +54,7 @@ func TestACallWaitsUntilTheProjectionHasApplied(t *testing.T) {
 		t.Helper()
 		var all []journal.Appended
 		if err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) (err error) {
-			all, err = journal.Append(t.Context(), tx, "oak", journal.Any, event.Event{Type: kind})
+			all, err = journal.Journal{}.Append(t.Context(), tx, "oak", journal.Any, event.Event{Type: kind})
 			return err
 		}); err != nil {
 			t.Fatal(err)

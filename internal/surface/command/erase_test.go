@@ -142,7 +142,7 @@ func TestACatalogueFitsSealedEvents(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := pgx.BeginFunc(t.Context(), poolOf(t, url), func(tx pgx.Tx) error {
-		_, err := journal.New(journal.Config{Catalogue: types.Sealed(sealer)}).Append(t.Context(), tx, "elm", journal.Any, event.Event{
+		_, err := journal.Journal{Catalogue: types.Sealed(sealer)}.Append(t.Context(), tx, "elm", journal.Any, event.Event{
 			Type: "called", Payload: []byte(`{"who": "bob.example"}`),
 		})
 		return err

@@ -29,7 +29,7 @@ func TestKeysAreWrappedAnewByTheFirstWrappingKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-		_, err := journal.New(journal.Config{Catalogue: types}).Append(t.Context(), tx, "c", journal.Any,
+		_, err := journal.Journal{Catalogue: types}.Append(t.Context(), tx, "c", journal.Any,
 			event.Event{Type: "noted", Payload: []byte(`{"by": "ann", "text": "x"}`)})
 		return err
 	}); err != nil {

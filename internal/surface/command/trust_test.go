@@ -41,7 +41,7 @@ func TestVerifyLooksAmongTheReadModelsOnlyIfToldTo(t *testing.T) {
 		t.Fatal(err)
 	}
 	err = pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-		_, err := journal.Append(t.Context(), tx, "oak", journal.Any, event.Event{Type: "noted"})
+		_, err := journal.Journal{}.Append(t.Context(), tx, "oak", journal.Any, event.Event{Type: "noted"})
 		return err
 	})
 	if err != nil {

@@ -40,7 +40,7 @@ func played(t *testing.T) (*pgxpool.Pool, *projector.Projector) {
 	}
 	for _, campaign := range []string{"ash", "elm", "oak"} {
 		err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-			_, err := journal.Append(t.Context(), tx, campaign, journal.Any,
+			_, err := journal.Journal{}.Append(t.Context(), tx, campaign, journal.Any,
 				event("scored", "ada", `{"points": 3}`), event("scored", "bob", `{"points": 5}`),
 				event("noted", "ada", `{"note": "a \u0007bell"}`),
 				event("scored", "ada", `{"points": 4}`), event("left", "bob", `{}`), event("scored", "cyd", `{"points": 1}`))

@@ -226,7 +226,7 @@ func (w *world) fill(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := pgx.BeginFunc(ctx, w.pool, func(tx pgx.Tx) error {
-		_, err := journal.AppendAt(ctx, tx, hostileID, time.Now().Add(time.Hour), event.Event{Type: "cursed"})
+		_, err := journal.Journal{}.AppendAt(ctx, tx, hostileID, time.Now().Add(time.Hour), event.Event{Type: "cursed"})
 		return err
 	}); err != nil {
 		t.Fatal(err)
@@ -239,7 +239,7 @@ func (w *world) append(t *testing.T, campaign string, events ...event.Event) {
 		events[i].ID = uuid.New()
 	}
 	err := pgx.BeginFunc(t.Context(), w.pool, func(tx pgx.Tx) error {
-		_, err := journal.Append(t.Context(), tx, campaign, journal.Any, events...)
+		_, err := journal.Journal{}.Append(t.Context(), tx, campaign, journal.Any, events...)
 		return err
 	})
 	if err != nil {

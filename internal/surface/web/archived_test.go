@@ -123,7 +123,7 @@ func TestNoReadOverArchivedEventsIsAnEmptySuccess(t *testing.T) {
 		}
 	}
 	err = pgx.BeginFunc(t.Context(), s.pool, func(tx pgx.Tx) error {
-		_, err := journal.AppendIf(t.Context(), tx, []event.Event{{CampaignID: "elm", Type: "noted"}},
+		_, err := journal.Journal{}.AppendIf(t.Context(), tx, []event.Event{{CampaignID: "elm", Type: "noted"}},
 			journal.Condition{FailIfMatch: event.Types("lost", "opened")})
 		return err
 	})

@@ -42,7 +42,7 @@ func TestListsReadNoMoreThanTheyShow(t *testing.T) {
 	}
 	for range events {
 		err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-			_, err := journal.Append(t.Context(), tx, "large", journal.Any, event.Event{Type: "written", Payload: payload})
+			_, err := journal.Journal{}.Append(t.Context(), tx, "large", journal.Any, event.Event{Type: "written", Payload: payload})
 			return err
 		})
 		if err != nil {

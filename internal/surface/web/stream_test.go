@@ -133,7 +133,7 @@ func appendOne(t *testing.T, pool *pgxpool.Pool, campaign, kind string, tags ...
 	t.Helper()
 	var all []journal.Appended
 	err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) (err error) {
-		all, err = journal.Append(t.Context(), tx, campaign, journal.Any, event.Event{
+		all, err = journal.Journal{}.Append(t.Context(), tx, campaign, journal.Any, event.Event{
 			Type: kind, Tags: tags, Payload: []byte(`{"secret": "s3cret", "open": 1}`),
 		})
 		return err
@@ -255,7 +255,7 @@ func TestASelectionShowsNothingAboveTheWriterFloor(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = open.Rollback(context.WithoutCancel(t.Context())) }()
-	early, err := journal.Append(t.Context(), open, "slow", journal.Any, event.Event{Type: "noted"})
+	early, err := journal.Journal{}.Append(t.Context(), open, "slow", journal.Any, event.Event{Type: "noted"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,7 +21,7 @@ func load(source string) (*catalogue.Catalogue, error) {
 // admit returns what an append makes of an event, or its refusal.
 func admit(t *testing.T, types *catalogue.Catalogue, e event.Event) (string, error) {
 	t.Helper()
-	return journal.New(journal.Config{Catalogue: types}).Encode(t.Context(), "c", []event.Event{e})
+	return journal.Journal{Catalogue: types}.Encode(t.Context(), nil, "c", []event.Event{e})
 }
 
 func TestLoad(t *testing.T) {

@@ -71,7 +71,7 @@ func (db *database) appendAll(ctx context.Context, events []event.Event) error {
 	err := pgx.BeginFunc(ctx, db.pool, func(tx pgx.Tx) error {
 		for _, event := range events {
 			campaigns[event.CampaignID] = true
-			if _, err := journal.Append(ctx, tx, event.CampaignID, journal.Any, event); err != nil {
+			if _, err := (journal.Journal{}).Append(ctx, tx, event.CampaignID, journal.Any, event); err != nil {
 				return err
 			}
 		}

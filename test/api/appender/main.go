@@ -37,7 +37,7 @@ func run(ctx context.Context, url string) error {
 		return err
 	}
 	defer pool.Close()
-	orders := journal.New(journal.Config{Catalogue: types.RefuseUnknown()})
+	orders := journal.Journal{Catalogue: types.RefuseUnknown()}
 	return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
 		_, err := orders.Append(ctx, tx, "order-1", journal.None, orderPlaced.New(placed{Total: 3}))
 		return err

@@ -45,12 +45,12 @@ func (s Journal) Append(ctx context.Context, events []event.Event, condition *jo
 	}
 	err := pgx.BeginTxFunc(ctx, s.Pool, options, func(tx pgx.Tx) error {
 		if condition != nil {
-			if _, err := journal.AppendIf(ctx, tx, events, *condition); err != nil {
+			if _, err := (journal.Journal{}).AppendIf(ctx, tx, events, *condition); err != nil {
 				return err
 			}
 		} else {
 			for _, e := range events {
-				if _, err := journal.AppendAll(ctx, tx, journal.Batch{
+				if _, err := (journal.Journal{}).AppendAll(ctx, tx, journal.Batch{
 					CampaignID: e.CampaignID,
 					Events:     []event.Event{e},
 				}); err != nil {

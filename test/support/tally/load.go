@@ -36,7 +36,7 @@ func Append(t testing.TB, pool *pgxpool.Pool, campaign string, amounts ...int64)
 func AppendAll(t testing.TB, pool *pgxpool.Pool, batches ...journal.Batch) {
 	t.Helper()
 	if err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-		_, err := journal.AppendAll(t.Context(), tx, batches...)
+		_, err := journal.Journal{}.AppendAll(t.Context(), tx, batches...)
 		return err
 	}); err != nil {
 		t.Fatal(err)
@@ -47,7 +47,7 @@ func write(
 	ctx context.Context, pool *pgxpool.Pool, campaign string, events []event.Event, linger time.Duration,
 ) error {
 	return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-		if _, err := journal.Append(ctx, tx, campaign, journal.Any, events...); err != nil {
+		if _, err := (journal.Journal{}).Append(ctx, tx, campaign, journal.Any, events...); err != nil {
 			return err
 		}
 		return wait(ctx, linger)
