@@ -37,7 +37,7 @@ type Config struct {
 	Registerer    prometheus.Registerer
 
 	// TracerProvider makes a span of each applied group of events, linked to the traces of its events
-	// (the Trace of [journal.Config]). It also makes a span of each inline apply, as a child of the span in its
+	// (the Trace of [journal.Journal]). It also makes a span of each inline apply, as a child of the span in its
 	// context, and of each range and exchange of a rebuild. With it the worker reads all events, also
 	// those that the database applies itself. Default nil: no spans, no cost.
 	TracerProvider trace.TracerProvider

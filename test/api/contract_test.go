@@ -27,7 +27,7 @@ projection.Document projection.Handlers projection.Process projection.Spec proje
 projection.Do projection.ApplyError lookback.State lookback.Change lookback.Why lookback.VerifyRequest
 lookback.VerifyReport lookback.Difference lookback.OwnerError waiter.NotAppliedError projector.Config worker.Options
 publisher.Config publisher.Topic publisher.Publisher publisher.Sink publisher.Message publisher.BatchError
-journal.Appended journal.Batch journal.Command journal.Decision journal.Outcome journal.Token journal.Config
+journal.Appended journal.Batch journal.Command journal.Decision journal.Outcome journal.Token journal.Journal
 journal.InvalidEventError catalogue.EventType catalogue.Schema catalogue.Wrapper catalogue.Change catalogue.Report
 catalogue.Misfit`
 
