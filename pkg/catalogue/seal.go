@@ -80,7 +80,9 @@ func (k *dataKey) seal(value json.RawMessage, at []byte) json.RawMessage {
 }
 
 // keysOf returns the keys that the personal fields of an append's events are sealed with, by subject.
-func (c *Catalogue) keysOf(ctx context.Context, tx event.Querier, batches [][]event.Event) (map[string]*dataKey, error) {
+func (c *Catalogue) keysOf(
+	ctx context.Context, tx event.Querier, batches [][]event.Event,
+) (map[string]*dataKey, error) {
 	if c == nil || c.sealer == nil {
 		return nil, nil
 	}

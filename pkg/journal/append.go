@@ -118,7 +118,9 @@ func (j Journal) Encode(
 }
 
 // encode encodes events of one campaign. tx may be nil.
-func (j Journal) encode(ctx context.Context, tx event.Querier, campaignID string, events []event.Event) (string, error) {
+func (j Journal) encode(
+	ctx context.Context, tx event.Querier, campaignID string, events []event.Event,
+) (string, error) {
 	if err := checkEncoding(tx); err != nil {
 		return "", appendError(campaignID, err)
 	}

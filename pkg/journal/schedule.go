@@ -65,8 +65,8 @@ type Rescheduled struct {
 	WasDueAt time.Time // its due time before; zero if it was not moved
 }
 
-// Reschedule gives an append that [Journal.AppendAt] has scheduled another due time. If that is past, it is due at once. Its
-// events and its ID stay, and a refused append begins anew. Either a worker has made the append at the
+// Reschedule gives an append that [Journal.AppendAt] has scheduled another due time. If that is past, it is
+// due at once. Its events and its ID stay, and a refused append begins anew. Either a worker has made the append at the
 // old time, or Done is true and it is made at the new one. Reschedule waits as [Cancel] does, and so do the
 // campaign's later appends.
 //

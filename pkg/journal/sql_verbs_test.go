@@ -109,7 +109,7 @@ type narrow struct{ conn *stdlib.Conn }
 
 func (n narrow) Prepare(query string) (driver.Stmt, error) { return n.conn.Prepare(query) }
 func (n narrow) Close() error                              { return n.conn.Close() }
-func (n narrow) Begin() (driver.Tx, error)                 { return n.conn.Begin() } //nolint:staticcheck // the interface's
+func (n narrow) Begin() (driver.Tx, error)                 { return n.conn.Begin() }
 func (n narrow) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
 	return n.conn.QueryContext(ctx, query, args)
 }

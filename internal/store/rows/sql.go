@@ -16,10 +16,7 @@ type SQL struct{ Tx *sql.Tx }
 // round trip, each time: after the transaction's end the connection is another's.
 func (s *SQL) Query(ctx context.Context, query string, args ...any) (pgx.Rows, error) {
 	var conn connection
-	found, err := s.Tx.QueryContext(ctx, "", &conn)
-	if err == nil {
-		err = found.Close()
-	}
+	_, err := s.Tx.ExecContext(ctx, "", &conn)
 	if conn.of == nil && !errors.Is(err, sql.ErrTxDone) && ctx.Err() == nil {
 		return nil, fmt.Errorf("read events in a transaction of database/sql, which takes pgx's driver "+
 			"(github.com/jackc/pgx/v5/stdlib): %w", err)
@@ -48,11 +45,7 @@ func (c *connection) RewriteQuery(_ context.Context, conn *pgx.Conn, _ string, _
 // Ask runs a statement whose arguments and columns any driver of database/sql has.
 func Ask(ctx context.Context, db Querier, query string, args ...any) (Result, error) {
 	if s, ok := db.(*SQL); ok {
-		found, err := s.Tx.QueryContext(ctx, query, args...)
-		if err != nil {
-			return nil, err
-		}
-		return found, found.Err()
+		return s.Tx.QueryContext(ctx, query, args...) //nolint:rowserrcheck,sqlclosecheck // the caller's
 	}
 	found, err := db.Query(ctx, query, args...)
 	if err != nil {
