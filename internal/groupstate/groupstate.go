@@ -56,6 +56,10 @@ var Of func(group any) *State //nolint:gochecknoglobals // the way to an unexpor
 // the function. Any other projection is returned as it is.
 var Engine func(projection any) any //nolint:gochecknoglobals // the way to unexported methods of another package
 
+// Keys returns how events name their keys, of a *projection.Spec across campaigns whose events may have
+// several; nil: they have one. Package projection sets the function.
+var Keys func(spec any) func(e event.Event) ([]string, error) //nolint:gochecknoglobals // as above
+
 // Folder folds groups in memory, campaign by campaign, and writes each result once. G is *projection.Group.
 type Folder[G any] interface {
 	Add(group G) error

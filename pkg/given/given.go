@@ -27,7 +27,7 @@ func State[S any](
 	return state, nil
 }
 
-// Key names a document. Across campaigns Campaign is empty. Where a document has no Key, so is Key.
+// Key names a document. Across campaigns Campaign is empty. Where a document has neither Key nor Keys, so is Key.
 type Key struct{ Campaign, Key string }
 
 // Documents folds events into documents. Deleted ones, and those that no event concerns, are not there.
@@ -37,7 +37,7 @@ func Documents[T any](d projection.Document[T], events []event.Event) (map[Key]T
 		return f.docs, err
 	}
 	for _, e := range events {
-		if _, _, err := f.add(e); err != nil {
+		if _, err := f.add(e); err != nil {
 			return f.docs, at(e, err)
 		}
 	}
@@ -58,8 +58,9 @@ func Reactions[S any](
 		return nil, states, err
 	}
 	for _, e := range events {
-		key, concerned, err := f.add(e)
-		if err == nil && concerned {
+		concerned, err := f.add(e)
+		if err == nil && len(concerned) > 0 { // a process has one key
+			key := concerned[0]
 			state, there := f.docs[key]
 			if delete(states, key.Key); there {
 				states[key.Key] = state
@@ -78,44 +79,60 @@ func Reactions[S any](
 // folds holds documents in memory.
 type folds[T any] struct {
 	of    projection.Document[T]
-	fold  func(e event.Event, doc *T, none bool) (deleted bool, err error)
+	fold  func(e event.Event, key string, doc *T, none bool) (deleted bool, err error)
+	keys  func(e event.Event) ([]string, error)
 	wants func(e event.Event) bool
 	docs  map[Key]T
 }
 
 func newFolds[T any](d projection.Document[T]) *folds[T] {
 	of := groupstate.Engine(d).(interface {
-		FoldOne(e event.Event, doc *T, none bool) (deleted bool, err error)
+		FoldOne(e event.Event, key string, doc *T, none bool) (deleted bool, err error)
+		EventKeys(e event.Event) ([]string, error)
 	})
-	return &folds[T]{d, of.FoldOne, wanted(d), map[Key]T{}}
+	return &folds[T]{d, of.FoldOne, of.EventKeys, wanted(d), map[Key]T{}}
 }
 
-// add folds an event, and returns the key of its document. concerned is false if it has none.
-func (f *folds[T]) add(e event.Event) (key Key, concerned bool, err error) {
+// add folds an event, and returns the keys of its documents.
+func (f *folds[T]) add(e event.Event) (concerned []Key, err error) {
 	if !f.wants(e) {
-		return key, false, nil
+		return nil, nil
 	}
-	if key.Campaign = e.CampaignID; f.of.Scope == projection.ScopeJournal {
-		key.Campaign = ""
+	keys, err := f.keys(e)
+	if err != nil {
+		return nil, err
 	}
-	if f.of.Key != nil {
-		if key.Key, err = f.of.Key(e); err != nil || key.Key == "" {
-			return key, false, err
+	for _, key := range keys {
+		at, err := f.addTo(e, key)
+		if err != nil {
+			return concerned, err
 		}
+		concerned = append(concerned, at)
 	}
-	stored, there := f.docs[key]
+	return concerned, nil
+}
+
+// addTo folds an event into the document of a key.
+func (f *folds[T]) addTo(e event.Event, key string) (at Key, err error) {
+	if at = (Key{e.CampaignID, key}); f.of.Scope == projection.ScopeJournal {
+		at.Campaign = ""
+	}
+	if f.of.Key == nil && f.of.Keys == nil {
+		at.Key = ""
+	}
+	stored, there := f.docs[at]
 	doc, err := copied(stored)
 	if err != nil {
-		return key, false, err
+		return at, err
 	}
-	deleted, err := f.fold(e, &doc, !there)
+	deleted, err := f.fold(e, key, &doc, !there)
 	if err != nil {
-		return key, false, err
+		return at, err
 	}
-	if f.docs[key] = doc; deleted {
-		delete(f.docs, key)
+	if f.docs[at] = doc; deleted {
+		delete(f.docs, at)
 	}
-	return key, true, nil
+	return at, nil
 }
 
 // copied returns a document as the next group reads it: encoded and decoded.

@@ -41,6 +41,12 @@ type Document[T any] struct {
 	// all; "" means none. nil: one document per campaign, or one of all, with the key [AllKeys].
 	Key func(e event.Event) (string, error)
 
+	// Keys is for events that change several documents, instead of Key: it returns their keys, in any
+	// order and each once, up to 64; none if the event concerns no document. A key has 1 to 1024 bytes,
+	// and is not [AllKeys]. Anything else is a failure of the event. The event is folded once for each
+	// key: functions made with [OnKey] learn which one. Keys must depend only on the event.
+	Keys func(e event.Event) ([]string, error)
+
 	// Scope is which events a document sees: of one campaign (the default), or of all of them in the
 	// order of position ([ScopeJournal]). The table of documents across campaigns has no campaign_id.
 	Scope      Scope
@@ -60,16 +66,16 @@ type Document[T any] struct {
 	Classify    func(err error) Class
 }
 
-// Fold is how events of one type change a D, which is a document or a state. Make it with [On].
+// Fold is how events of one type change a D, which is a document or a state. Make it with [On] or [OnKey].
 type Fold[D any] struct {
 	eventType string
-	fold      func(doc *D, e event.Event) error
+	fold      func(doc *D, key string, e event.Event) error
 }
 
 // On has a function fold the events of a type into a D. The payload is decoded into P (encoding/json), and may
 // be shared with other projections: do not change it. The function returns [Delete] to delete the document.
 func On[D, P any](eventType event.Type[P], fold func(doc *D, e event.Event, payload P) error) Fold[D] {
-	return Fold[D]{string(eventType), func(doc *D, e event.Event) error {
+	return Fold[D]{string(eventType), func(doc *D, _ string, e event.Event) error {
 		payload, err := event.Decode[P](e)
 		if err != nil {
 			return err
@@ -78,25 +84,39 @@ func On[D, P any](eventType event.Type[P], fold func(doc *D, e event.Event, payl
 	}}
 }
 
+// OnKey is [On] for a function that needs the key of the document it changes. Where an event changes several
+// documents, the key tells which part of the event is for this one.
+func OnKey[D, P any](
+	eventType event.Type[P], fold func(doc *D, key string, e event.Event, payload P) error,
+) Fold[D] {
+	return Fold[D]{string(eventType), func(doc *D, key string, e event.Event) error {
+		payload, err := event.Decode[P](e)
+		if err != nil {
+			return err
+		}
+		return fold(doc, key, e, payload)
+	}}
+}
+
 // Get reads the document of a campaign from db, or across campaigns that of a key. The table may be behind the
 // journal. found is false if there is none.
 func (d Document[T]) Get(ctx context.Context, db event.Querier, id string) (doc T, found bool, err error) {
 	switch {
-	case d.Scope == ScopeJournal && d.Key != nil:
+	case d.Scope == ScopeJournal && d.byKey():
 		return d.read(ctx, db, "", id)
 	case d.Scope == ScopeJournal:
 		return d.read(ctx, db, "", AllKeys)
-	case d.Key != nil:
+	case d.byKey():
 		return doc, false, fmt.Errorf("projection %s has documents by key within a campaign: use GetKey", d.Name)
 	}
 	return d.read(ctx, db, id, AllKeys)
 }
 
-// GetKey is [Document.Get] for documents with a Key within a campaign.
+// GetKey is [Document.Get] for documents with a Key, or Keys, within a campaign.
 func (d Document[T]) GetKey(
 	ctx context.Context, db event.Querier, campaignID, key string,
 ) (doc T, found bool, err error) {
-	if d.Scope == ScopeJournal || d.Key == nil {
+	if d.Scope == ScopeJournal || !d.byKey() {
 		return doc, false, fmt.Errorf("projection %s has no documents by key within a campaign: use Get", d.Name)
 	}
 	return d.read(ctx, db, campaignID, key)
@@ -138,6 +158,9 @@ func (d Document[T]) Spec() Spec {
 	owner, primary := `campaign_id text COLLATE "C" NOT NULL, `, "campaign_id, key"
 	if d.Scope == ScopeJournal {
 		owner, primary, spec.Key, spec.KeyColumn = "", "key", d.keyed().Key, "key"
+		if d.Keys != nil {
+			spec.keys = d.severalKeys
+		}
 	}
 	spec.Tables = fmt.Sprintf(
 		`CREATE TABLE %s (%skey text COLLATE "C" NOT NULL, doc jsonb NOT NULL, %sPRIMARY KEY (%s));
@@ -159,9 +182,12 @@ func (d Document[T]) types() []string {
 	return slices.Compact(types)
 }
 
-// keyed returns d with a Key.
+// byKey reports whether events name the keys of their documents.
+func (d Document[T]) byKey() bool { return d.Key != nil || d.Keys != nil }
+
+// keyed returns d with a Key, unless it has Keys.
 func (d Document[T]) keyed() Document[T] {
-	if d.Key == nil {
+	if !d.byKey() {
 		d.Key = func(event.Event) (string, error) { return AllKeys, nil }
 	}
 	return d

@@ -27,7 +27,7 @@ func (d Document[T]) prepared() *document[T] {
 		Document: d.keyed(), load: queries[0], insert: queries[1], update: queries[2], deleteAll: queries[3],
 	}
 	if len(d.On) > 0 {
-		of.folds = map[string]func(doc *T, e event.Event) error{}
+		of.folds = map[string]func(doc *T, key string, e event.Event) error{}
 		for _, fold := range d.On {
 			of.folds[fold.eventType] = fold.fold
 		}
@@ -38,7 +38,7 @@ func (d Document[T]) prepared() *document[T] {
 // document applies a [Document].
 type document[T any] struct {
 	Document[T]
-	folds                           map[string]func(doc *T, e event.Event) error // by event type; nil: none
+	folds                           map[string]func(doc *T, key string, e event.Event) error // by event type; nil: none
 	load, insert, update, deleteAll string
 	// react does what a process does about an event; nil: nothing
 	react func(ctx context.Context, g *Group, key string, state *T, e *event.Event) error
@@ -57,11 +57,38 @@ type entry[T any] struct {
 // working is the state that Load passes to Apply.
 type working[T any] struct {
 	entries []*entry[T]
-	byEvent []*entry[T] // nil: the event concerns no document
+	index   map[documentID]*entry[T]
+	changes []*entry[T] // of the group's events, in order; nil: the event concerns no document
+	events  []int       // the event of each change; nil: each event is one
+}
+
+type documentID struct{ campaignID, key string }
+
+// event returns the event of change n.
+func (w *working[T]) event(n int) int {
+	if w.events != nil {
+		return w.events[n]
+	}
+	return n
+}
+
+// document returns the entry of a document that event i changes.
+func (w *working[T]) document(at documentID, i int) *entry[T] {
+	changed := w.index[at]
+	if changed == nil {
+		changed = &entry[T]{campaignID: at.campaignID, key: at.key, deleted: true}
+		w.index[at] = changed
+		w.entries = append(w.entries, changed)
+	}
+	changed.lastIndex = i
+	return changed
 }
 
 // Mistake returns what keeps the document from working.
 func (d *document[T]) Mistake() error {
+	if d.Document.Key != nil && d.Keys != nil {
+		return fmt.Errorf("projection %s has Key and Keys: leave one", d.Name)
+	}
 	if d.Fold == nil && len(d.On) == 0 {
 		return lacks(d.Name, "fold", "give it functions for event types in On, or Fold")
 	}
@@ -78,41 +105,21 @@ func (d *document[T]) Mistake() error {
 
 // Load implements [Loader].
 func (d *document[T]) Load(_ context.Context, g *Group) error {
-	type id struct{ campaignID, key string }
-	w := &working[T]{byEvent: make([]*entry[T], len(g.Events))}
-	index := map[id]*entry[T]{}
-	var campaigns, keys []string
-	for i := range g.Events {
-		e := &g.Events[i]
-		g.at(e)
-		key, err := d.Key(*e)
-		if err != nil {
-			return err
-		}
-		if key == "" {
-			continue
-		}
-		at := id{e.CampaignID, key}
-		if d.Scope == ScopeJournal {
-			at.campaignID = ""
-		}
-		changed := index[at]
-		if changed == nil {
-			changed = &entry[T]{campaignID: at.campaignID, key: key, deleted: true}
-			index[at] = changed
-			w.entries = append(w.entries, changed)
-			campaigns, keys = append(campaigns, at.campaignID), append(keys, key)
-		}
-		w.byEvent[i], changed.lastIndex = changed, i
+	w := &working[T]{changes: make([]*entry[T], len(g.Events)), index: map[documentID]*entry[T]{}}
+	if err := d.find(g, w); err != nil {
+		return err
+	}
+	g.loaded = w
+	if len(w.entries) == 0 {
+		return nil
 	}
 	if d.Scope == ScopeJournal {
 		// The keys of a group are spread over the table. In their order they share pages of the index.
 		slices.SortFunc(w.entries, func(a, b *entry[T]) int { return cmp.Compare(a.key, b.key) })
-		slices.Sort(keys)
 	}
-	g.loaded = w
-	if len(keys) == 0 {
-		return nil
+	campaigns, keys := make([]string, len(w.entries)), make([]string, len(w.entries))
+	for i, e := range w.entries {
+		campaigns[i], keys[i] = e.campaignID, e.key
 	}
 	g.Queue(d.load, campaigns, keys).Query(func(rows pgx.Rows) error {
 		var n int
@@ -127,14 +134,41 @@ func (d *document[T]) Load(_ context.Context, g *Group) error {
 	return nil
 }
 
+// find finds the documents that the group's events change.
+func (d *document[T]) find(g *Group, w *working[T]) error {
+	if d.Keys != nil {
+		return d.findSeveral(g, w)
+	}
+	for i := range g.Events {
+		e := &g.Events[i]
+		g.at(e)
+		key, err := d.Key(*e)
+		if err != nil {
+			return err
+		}
+		if key != "" {
+			w.changes[i] = w.document(d.id(e, key), i)
+		}
+	}
+	return nil
+}
+
+// id returns the id of a document that an event changes.
+func (d *document[T]) id(e *event.Event, key string) documentID {
+	if d.Scope == ScopeJournal {
+		return documentID{key: key}
+	}
+	return documentID{e.CampaignID, key}
+}
+
 // Apply implements [Projection].
 func (d *document[T]) Apply(ctx context.Context, g *Group) error {
 	w, _ := g.loaded.(*working[T])
-	for i, changed := range w.byEvent {
+	for n, changed := range w.changes {
 		if changed == nil || changed.waits {
 			continue
 		}
-		before := g.reactions
+		i, before := w.event(n), g.reactions
 		g.at(&g.Events[i])
 		err := d.apply(ctx, g, changed, i)
 		switch {
@@ -161,7 +195,7 @@ func (d *document[T]) apply(ctx context.Context, g *Group, changed *entry[T], i 
 		defer g.state.Recover(&err)
 	}
 	e := &g.Events[i]
-	if changed.deleted, err = d.fold(&changed.doc, *e, changed.deleted); err != nil {
+	if changed.deleted, err = d.fold(&changed.doc, changed.key, *e, changed.deleted); err != nil {
 		return err
 	}
 	if d.react != nil && g.state.Reacting != nil && e.Position > g.state.Reacting.After {
@@ -179,7 +213,7 @@ func (d *document[T]) foldAgain(g *Group, changed *entry[T]) (err error) {
 		}
 	}
 	for _, i := range changed.applied {
-		if changed.deleted, err = d.fold(&changed.doc, g.Events[i], changed.deleted); err != nil {
+		if changed.deleted, err = d.fold(&changed.doc, changed.key, g.Events[i], changed.deleted); err != nil {
 			return err
 		}
 	}
@@ -195,13 +229,13 @@ func (e *entry[T]) decode() error {
 	return nil
 }
 
-// fold changes a document, or one that is not there, by an event. It reports whether there is none then.
-func (d *document[T]) fold(doc *T, e event.Event, none bool) (deleted bool, err error) {
+// fold changes the document of a key, or one that is not there, by an event. It reports whether there is none then.
+func (d *document[T]) fold(doc *T, key string, e event.Event, none bool) (deleted bool, err error) {
 	if none && d.DropErased && e.Erased() && string(e.Payload) == "{}" {
 		return true, nil
 	}
 	if fold := d.folds[e.Type]; fold != nil {
-		err = fold(doc, e)
+		err = fold(doc, key, e)
 	} else {
 		err = d.Fold(doc, e)
 	}
@@ -212,9 +246,9 @@ func (d *document[T]) fold(doc *T, e event.Event, none bool) (deleted bool, err 
 	return false, err
 }
 
-// FoldOne folds one event into a document, or into one that is not there.
-func (d *document[T]) FoldOne(e event.Event, doc *T, none bool) (deleted bool, err error) {
-	return d.fold(doc, e, none)
+// FoldOne folds one event into the document of a key, or into one that is not there.
+func (d *document[T]) FoldOne(e event.Event, key string, doc *T, none bool) (deleted bool, err error) {
+	return d.fold(doc, key, e, none)
 }
 
 func (d *document[T]) write(g *Group, w *working[T]) error {

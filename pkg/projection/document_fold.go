@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/internal/groupstate"
+	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
 // documentFold holds the documents of campaigns that are not in the table yet.
@@ -43,20 +44,34 @@ func (f *documentFold[T]) Add(g *Group) error {
 	for i := range g.Events {
 		e := &g.Events[i]
 		g.at(e)
-		key, err := f.of.Key(*e)
-		if err != nil {
-			return err
-		}
-		if key == "" {
+		if f.of.Keys != nil {
+			keys, err := f.of.severalKeys(*e)
+			if err != nil {
+				return err
+			}
+			for _, key := range keys {
+				if err := f.fold(e, key); err != nil {
+					return err
+				}
+			}
 			continue
 		}
-		changed := f.find(e.CampaignID, key)
-		changed.seq, changed.eventType = e.Seq, e.Type
-		if changed.deleted, err = f.of.fold(&changed.doc, *e, changed.deleted); err != nil {
+		key, err := f.of.Key(*e)
+		if err == nil && key != "" {
+			err = f.fold(e, key)
+		}
+		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+func (f *documentFold[T]) fold(e *event.Event, key string) (err error) {
+	changed := f.find(e.CampaignID, key)
+	changed.seq, changed.eventType = e.Seq, e.Type
+	changed.deleted, err = f.of.fold(&changed.doc, key, *e, changed.deleted)
+	return err
 }
 
 func (f *documentFold[T]) find(campaignID, key string) *folded[T] {

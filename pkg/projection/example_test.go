@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/tidemark-go/tidemark/pkg/event"
@@ -79,6 +81,39 @@ func ExampleDocument_acrossCampaigns() {
 	docs, err := given.Documents(demand, j.Events())
 	fmt.Println(docs[given.Key{Key: "tea"}], docs[given.Key{Key: "cups"}], err)
 	// Output: 3 6 <nil>
+}
+
+// An order changes the stock of each of its articles, by its own amount. Here a campaign is a shop.
+func ExampleOnKey() {
+	type Sold map[string]int // amounts by article
+	const OrderPlaced event.Type[Sold] = "order_placed"
+
+	stock := projection.Document[int]{
+		Name: "stock", Version: 1,
+		Keys: func(e event.Event) ([]string, error) {
+			sold, err := OrderPlaced.Decode(e)
+			return slices.Collect(maps.Keys(sold)), err
+		},
+		On: []projection.Fold[int]{
+			projection.OnKey(OrderPlaced, func(left *int, article string, _ event.Event, sold Sold) error {
+				*left -= sold[article]
+				return nil
+			}),
+		},
+	}
+
+	var j given.Journal
+	j.Append("shop-1", OrderPlaced.New(Sold{"tea": 2, "cups": 6, "pots": 1}), OrderPlaced.New(Sold{"tea": 1}))
+	docs, err := given.Documents(stock, j.Events())
+	for _, article := range []string{"tea", "cups", "pots"} {
+		fmt.Println(article, docs[given.Key{Campaign: "shop-1", Key: article}])
+	}
+	fmt.Println(err)
+	// Output:
+	// tea -3
+	// cups -6
+	// pots -1
+	// <nil>
 }
 
 // A function for an event type gets the payload decoded.

@@ -94,7 +94,10 @@ func TestMistakesAreFoundBeforeTheFirstEvent(t *testing.T) {
 	twice.On = append(twice.On, twice.On[0])
 	more := orders()
 	more.Types = []string{"placed", "returned"}
+	both := orders()
+	both.Key, both.Keys = key, func(event.Event) ([]string, error) { return nil, nil }
 	for want, p := range map[string]projection.Projection{
+		"has Key and Keys: leave one":                   both,
 		`no function for events of the type "returned"`: more,
 		"no fold": projection.Document[order]{Name: "p"},
 		`two functions for events of the type "placed"`: twice,

@@ -34,6 +34,8 @@ type Spec struct {
 	OnFailure   Policy
 	OnFailureOf map[string]Policy     // the same by event type; zero fields: as OnFailure
 	Classify    func(err error) Class // overrides [Classify] where it knows better, else ""; nil: never
+
+	keys func(e event.Event) ([]string, error) // of a document across campaigns with Keys
 }
 
 // Scope is which events a projection sees, and in which order.

@@ -23,6 +23,10 @@ func Check(p projection.Projection, s projection.Spec) error {
 	if kind, ok := p.(interface{ Mistake() error }); ok {
 		mistake = kind.Mistake()
 	}
+	if groupstate.Keys(&s) != nil {
+		mistake = errors.Join(mistake, fmt.Errorf("projection %s has Keys, which projections with the scope %s cannot have: "+
+			"give it Key, and append an event for each key", s.Name, s.Scope))
+	}
 	return errors.Join(checkSpec(s), mistake)
 }
 
