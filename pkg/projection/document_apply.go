@@ -86,7 +86,7 @@ func (w *working[T]) document(at documentID, i int) *entry[T] {
 
 // Mistake returns what keeps the document from working.
 func (d *document[T]) Mistake() error {
-	if d.Document.Key != nil && d.Keys != nil {
+	if d.Key != nil && d.Keys != nil {
 		return fmt.Errorf("projection %s has Key and Keys: leave one", d.Name)
 	}
 	if d.Fold == nil && len(d.On) == 0 {

@@ -45,8 +45,8 @@ func (d Document[T]) severalKeys(e event.Event) ([]string, error) {
 // checkKeys returns why keys of an event cannot be used, and which one is at fault; "": none.
 func checkKeys(keys []string) (key, reason string) {
 	if len(keys) > mostKeys {
-		return "", fmt.Sprintf("the event has %d keys, the limit is %d: have it change fewer documents, or append several events",
-			len(keys), mostKeys)
+		return "", fmt.Sprintf("the event has %d keys, the limit is %d: have it change fewer documents, or append several "+
+			"events", len(keys), mostKeys)
 	}
 	for i, key := range keys {
 		switch {
