@@ -102,7 +102,7 @@ func (c *keysCell) order(campaign string, p purchase) journal.Appended {
 	e := purchased.New(p)
 	var appended []journal.Appended
 	c.must(pgx.BeginFunc(c.Context(), c.pool, func(tx pgx.Tx) (err error) {
-		appended, err = journal.New(journal.Config{Catalogue: c.types}).Append(c.Context(), tx, campaign, journal.Any, e)
+		appended, err = journal.Journal{Catalogue: c.types}.Append(c.Context(), tx, campaign, journal.Any, e)
 		return err
 	}))
 	return appended[0]
@@ -383,7 +383,7 @@ func TestAnEventOfSeveralKeysIsAppliedInline(t *testing.T) {
 	registered(t, p)
 	c.must(c.within(func(tx pgx.Tx) error {
 		lines := map[string]int{"tea": 4, "cups": 5, "pots": 6}
-		appended, err := journal.Append(t.Context(), tx, "shop1", journal.Any, purchased.New(purchase{Lines: lines}))
+		appended, err := journal.Journal{}.Append(t.Context(), tx, "shop1", journal.Any, purchased.New(purchase{Lines: lines}))
 		if err == nil {
 			err = p.ApplyInline(context.WithoutCancel(t.Context()), tx, appended...)
 		}
