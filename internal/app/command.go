@@ -81,6 +81,9 @@ func NewCommand(opts Options) *cobra.Command {
 			cli.Noun("projection", "Verify projections", verification.NewVerify(env, compiled)),
 			cli.Noun("campaign", "Look at the past of campaigns", verification.NewTravel(env, compiled)...))
 	}
+	if opts.Catalogue != nil {
+		cmd.AddCommand(cli.Noun("catalogue", "Show the worker's event catalogue", newCatalogueWrite(opts.Catalogue)))
+	}
 	settings, set := config.NewWorker(cmd.Flags())
 	settings.Archive.Kinds = opts.Archives
 	set.Override(opts.Settings)

@@ -1,6 +1,11 @@
 package app
 
-import "testing"
+import (
+	"bytes"
+	"testing"
+
+	"github.com/tidemark-go/tidemark/pkg/catalogue"
+)
 
 // TestAProgramWithProjectionsVerifiesThem expects the commands that need projection code in a
 // program that has some.
@@ -17,5 +22,26 @@ func TestAProgramWithProjectionsVerifiesThem(t *testing.T) {
 		if found, _, _ := stock.Find(path); found != stock {
 			t.Errorf("the stock worker has %v", path)
 		}
+	}
+}
+
+// TestAProgramWritesItsCatalogue has the command print the catalogue that the program gave.
+func TestAProgramWritesItsCatalogue(t *testing.T) {
+	t.Parallel()
+	types, err := catalogue.New(catalogue.EventType{Name: "order_placed", Version: 1, Personal: []string{"email"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	cmd := NewCommand(Options{Catalogue: types})
+	cmd.SetArgs([]string{"catalogue", "write"})
+	cmd.SetOut(&out)
+	want := "unknown_types: accept\n\ntypes:\n  order_placed:\n    version: 1\n    personal: [\"email\"]\n"
+	if err := cmd.Execute(); err != nil || out.String() != want {
+		t.Errorf("got %s, %v, want %s", out.String(), err, want)
+	}
+	stock := NewCommand(Options{})
+	if found, _, _ := stock.Find([]string{"catalogue", "write"}); found != stock {
+		t.Errorf("the stock worker has %s", found.Name())
 	}
 }

@@ -25,9 +25,12 @@ type Catalogue struct {
 func New(types ...EventType) (*Catalogue, error) {
 	c := &Catalogue{types: make(map[string]*catalogued, len(types))}
 	var mistakes []error
-	for i := range types {
-		for _, mistake := range c.add(&types[i]) {
-			mistakes = append(mistakes, fmt.Errorf("event type %s: %w", text.Shortened(types[i].Name), mistake))
+	for _, t := range types {
+		if t.Type != nil && t.Name == "" {
+			t.Name = t.Type.Name()
+		}
+		for _, mistake := range c.add(&t) {
+			mistakes = append(mistakes, fmt.Errorf("event type %s: %w", text.Shortened(t.Name), mistake))
 		}
 	}
 	if len(mistakes) > 0 {

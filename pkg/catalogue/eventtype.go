@@ -13,9 +13,10 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
-// EventType describes a type of event to a [Catalogue]. Only Name is required.
+// EventType describes a type of event to a [Catalogue]. Only Name or Type is required.
 type EventType struct {
 	Name    string           // the current name
+	Type    event.Named      // an [event.Type], in place of Name: fields that its Go type lacks are mistakes
 	Aliases []string         // former names; events stored under them are read under the current one
 	Version int              // the current version of the payload's shape, from 1; zero: 1
 	Intent  event.Intent     // what its events are for; zero: ProjectionAndReplay
@@ -34,6 +35,7 @@ type EventType struct {
 // catalogued is an [EventType] with its defaults filled in.
 type catalogued struct {
 	EventType
+	given  EventType
 	names  []string // the current name, then the aliases
 	sealed []string // personal fields of the payload
 	oldest int      // the lowest version with an unbroken chain of upcasters
@@ -41,7 +43,7 @@ type catalogued struct {
 
 // add adds a type and returns its mistakes.
 func (c *Catalogue) add(t *EventType) (mistakes []error) {
-	known := &catalogued{EventType: *t, names: append([]string{t.Name}, t.Aliases...)}
+	known := &catalogued{EventType: *t, given: *t, names: append([]string{t.Name}, t.Aliases...)}
 	known.Version, known.Intent = max(t.Version, 1), cmp.Or(t.Intent, event.ProjectionAndReplay)
 	known.Upcast = maps.Clone(t.Upcast)
 	for _, name := range known.names {
@@ -59,6 +61,7 @@ func (c *Catalogue) add(t *EventType) (mistakes []error) {
 			event.ProjectionAndReplay, event.ReplayOnly, event.AuditOnly))
 	}
 	mistakes = append(mistakes, t.checkFields()...)
+	mistakes = append(mistakes, t.checkPayload()...)
 	known.Subject, known.Personal = known.withFormer(t.Subject), known.withFormer(t.Personal)
 	for _, path := range known.Personal {
 		if !strings.HasPrefix(path, "$") {

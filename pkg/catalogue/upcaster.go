@@ -24,6 +24,7 @@ type Upcaster struct {
 type step struct {
 	edit    func(object) error
 	convert func(payload json.RawMessage) (json.RawMessage, error)
+	written map[string]any // what edit does, as in a file: {"move": {"hp": "stats.hp"}}
 }
 
 // move is a field that gets another name or place.
@@ -53,7 +54,7 @@ func Move(from, to string) Upcaster {
 	if len(target) >= len(source) && slices.Equal(target[:len(source)], source) {
 		return faulty(fmt.Errorf("%s cannot go to %s: a field cannot become itself or a part of itself", from, to))
 	}
-	u := editing(func(o object) error { return o.move(source, target) })
+	u := editing(func(o object) error { return o.move(source, target) }, "move", map[string]string{from: to})
 	u.moves = []move{{from, to}}
 	return u
 }
@@ -76,7 +77,7 @@ func Default(path string, value any) Upcaster {
 			}
 			return nil
 		})
-	})
+	}, "default", map[string]json.RawMessage{path: encoded})
 }
 
 // Remove removes fields; absent ones are no error.
@@ -93,7 +94,7 @@ func Remove(paths ...string) Upcaster {
 				delete(parent, name)
 				return nil
 			})
-		})
+		}, "remove", []string{path})
 	}
 	return Chain(all...)
 }
@@ -123,7 +124,22 @@ func Chain(upcasters ...Upcaster) Upcaster {
 	return all
 }
 
-func editing(edit func(object) error) Upcaster { return Upcaster{steps: []step{{edit: edit}}} }
+// editing returns an upcaster of one step, and how a file has it.
+func editing(edit func(object) error, name string, args any) Upcaster {
+	return Upcaster{steps: []step{{edit: edit, written: map[string]any{name: args}}}}
+}
+
+// MarshalJSON returns the steps as in a file of package yamlfile. [Convert] has no steps: it is an error.
+func (u Upcaster) MarshalJSON() ([]byte, error) {
+	steps := make([]map[string]any, len(u.steps))
+	for i, s := range u.steps {
+		if s.written == nil {
+			return nil, errors.New("an upcaster is code (catalogue.Convert), which only the program has")
+		}
+		steps[i] = s.written
+	}
+	return json.Marshal(steps)
+}
 
 // faulty returns an upcaster that [New] refuses.
 func faulty(err error) Upcaster { return Upcaster{steps: []step{}, err: err} }

@@ -3,6 +3,7 @@ package event
 import (
 	"encoding/json"
 	"fmt"
+	"reflect"
 
 	"github.com/tidemark-go/tidemark/internal/eventstate"
 )
@@ -46,8 +47,20 @@ func (e *DecodeError) Unwrap() error { return e.Err }
 //
 //	const Wounded event.Type[Wound] = "hero_wounded"
 //
-// string(Wounded) is the name, as for a catalogue.
+// A catalogue has it as catalogue.EventType{Type: Wounded}.
 type Type[T any] string
+
+// Named is a [Type] of any payload.
+type Named interface {
+	Name() string          // the name of the event type
+	Payload() reflect.Type // the Go type of its payloads
+}
+
+// Name returns the name.
+func (t Type[T]) Name() string { return string(t) }
+
+// Payload returns the Go type of the payloads.
+func (t Type[T]) Payload() reflect.Type { return reflect.TypeFor[T]() }
 
 // New returns an event of the type. The caller sets its other fields, such as tags. Append refuses
 // a payload that encoding/json cannot encode, with a journal.InvalidEventError.
