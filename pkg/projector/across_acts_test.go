@@ -578,3 +578,59 @@ func TestAKeyWhoseRowsCannotBeDeletedHoldsBackItselfAlone(t *testing.T) {
 	expectPairs(t, b.pool, "")
 	b.compare("b0", "replay")
 }
+
+// The key of an event is found at last, and the event fails: it holds back this key.
+func TestAnEventWhoseKeyIsFoundAtLastHoldsBackItsKey(t *testing.T) {
+	t.Parallel()
+	b := newTable(t, true, "b0")
+	score(t, b.pool, "game2", scored{"bob", 7}, scored{"ann", 7})
+	var lost atomic.Bool
+	worker := func() *projector.Projector {
+		return workerOf(t, b.pool, nil, projection.Document[standing]{
+			Name: "b0", Version: 1, Scope: projection.ScopeJournal,
+			Key: func(e event.Event) (string, error) {
+				p, err := event.Decode[scored](e)
+				if p.Points == rejected && lost.Load() {
+					err = errRefused
+				}
+				return p.Player, err
+			},
+			Fold: func(doc *standing, e event.Event) error {
+				p, err := event.Decode[scored](e)
+				doc.add(e, p.Points)
+				if p.Points == rejected && b.refuses.Load() {
+					return errRefused
+				}
+				return err
+			},
+		})
+	}
+	lost.Store(true)
+	drain(t, worker())
+	expectPairs(t, b.pool, fmt.Sprint("- b0 ", b.at, " failed 1 transient error"))
+	lost.Store(false)
+	b.refuses.Store(true)
+	retry(t, b.pool, worker())
+	expectPairs(t, b.pool, fmt.Sprint("bob b0 ", b.at, " failed 1 transient error"))
+	b.refuses.Store(false)
+	retry(t, b.pool, worker())
+	expectPairs(t, b.pool, "")
+	b.compare("b0", "its key was found")
+}
+
+// A key that is replayed alone has nothing else in its transaction.
+func TestRowsOfTheOnlyKeyThatIsReplayedCannotBeDeleted(t *testing.T) {
+	t.Parallel()
+	b := newTable(t, true, "b0")
+	drain(t, b.worker(0))
+	exec(t, b.pool, `CREATE TABLE kept (key text REFERENCES tidemark_views.b0 (key)); INSERT INTO kept VALUES ('bob')`)
+	b.must(b.replay("b0", "bob"))
+	drain(t, b.worker(0))
+	expectText(t, b.pool, "failed", "bob dead true 23503", `SELECT string_agg(concat_ws(' ', campaign_id, status, reset::text,
+		error_code), ', ') FROM tidemark.deferred`)
+	exec(t, b.pool, `DROP TABLE kept`)
+	b.must(b.many("b0", failed.RequeuePlaces))
+	drain(t, b.worker(0))
+	expectPairs(t, b.pool, "")
+	b.compare("b0", "replay")
+}

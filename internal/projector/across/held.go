@@ -3,6 +3,7 @@ package across
 import (
 	"context"
 	"errors"
+	"maps"
 	"math"
 	"time"
 
@@ -81,6 +82,7 @@ func (p *place) probe(ctx context.Context, s *failed.Standing) error {
 		return err
 	}
 	p.read, p.stands, p.passed, p.hash, p.saved = m.To, m.To, 0, 0, time.Now()
+	maps.Copy(p.held, held) // perhaps another key than the one that was tried: it was found at last
 	switch _, again := held[s.CampaignID]; {
 	case again:
 	case all:

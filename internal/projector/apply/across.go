@@ -204,8 +204,36 @@ func (t *Transaction) finishStride(ctx context.Context, s *Stride, held map[stri
 	a.uncommitted.Add(-1) // as in noteFailures
 	t.report(ctx)
 	a.succeeded(ctx, len(s.Events))
-	a.Metrics.Projections.Through.WithLabelValues(s.Projection.Name).Add(float64(len(s.Events) - len(t.failures)))
+	a.Metrics.Projections.Through.WithLabelValues(s.Projection.Name).Add(float64(t.through(s, held)))
 	return nil
+}
+
+// keyAt is an event for a key.
+type keyAt struct {
+	key      string
+	position int64
+}
+
+// through returns how many events of a stride have not failed, and wait for none that has.
+func (t *Transaction) through(s *Stride, held map[string]int64) (n int) {
+	if len(t.failures) == 0 {
+		return len(s.Events)
+	}
+	failed := map[keyAt]bool{} // or skipped
+	for _, f := range t.failures {
+		failed[keyAt{f.CampaignID, f.Seq}] = true
+	}
+	waits := func(key string, position int64) bool {
+		from, is := held[key]
+		return is && position >= from
+	}
+	for _, e := range s.Events {
+		at := e.Event.Position
+		if !failed[keyAt{e.Key, at}] && !waits(e.Key, at) && !waits(projection.AllKeys, at) {
+			n++
+		}
+	}
+	return n
 }
 
 // strideCarefully applies the events inside savepoints, and finds each that fails.
