@@ -47,10 +47,61 @@ $$;
 CREATE TRIGGER keys_end AFTER DELETE ON tidemark.keys FOR EACH ROW EXECUTE FUNCTION tidemark.end_key();
 CREATE TRIGGER keys_ended BEFORE INSERT ON tidemark.keys FOR EACH ROW EXECUTE FUNCTION tidemark.end_key();
 
+-- By a wrapping key's check value programs recognise it before they wrap by it: a file or a service may have
+-- another key of that name. It opens nothing, so backups may have it.
+CREATE TABLE tidemark.wrapping_keys (
+    name        text COLLATE "C" PRIMARY KEY CHECK (octet_length(name) BETWEEN 1 AND 256),
+    check_value bytea            NOT NULL CHECK (octet_length(check_value) BETWEEN 32 AND 8192),
+    recorded_by text COLLATE "C" NOT NULL DEFAULT session_user,
+    recorded_at timestamptz      NOT NULL DEFAULT clock_timestamp()
+);
+COMMENT ON TABLE tidemark.wrapping_keys IS 'Names of wrapping keys, each with a value to recognise the key.';
+COMMENT ON COLUMN tidemark.wrapping_keys.name IS 'name of the wrapping key';
+COMMENT ON COLUMN tidemark.wrapping_keys.check_value IS 'a known text, encrypted by the wrapping key';
+COMMENT ON COLUMN tidemark.wrapping_keys.recorded_by IS 'database login that used it first, or that trusted it';
+COMMENT ON COLUMN tidemark.wrapping_keys.recorded_at IS 'time of that';
+
+-- wrapping_key returns the check value of a wrapping key, in base64, NULL if there is none. With p_check it
+-- records that one unless there is one: it waits for a transaction that is recording one. Only operators replace
+-- a check value.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.wrapping_key(p_name text, p_check text) RETURNS text
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF p_check <> '' THEN
+        INSERT INTO tidemark.wrapping_keys (name, check_value) VALUES (p_name, decode(p_check, 'base64'))
+        ON CONFLICT (name) DO NOTHING;
+    END IF;
+    RETURN (SELECT translate(encode(w.check_value, 'base64'), E'\n', '')
+        FROM tidemark.wrapping_keys w WHERE w.name = p_name);
+END
+$$;
+-- +goose StatementEnd
+
+-- trust_wrapping_key puts a check value in the place of what is recorded for a wrapping key. The log of
+-- operators has each call: programs wrap by no other key of that name from then on.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.trust_wrapping_key(p_name text, p_check text) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    INSERT INTO tidemark.wrapping_keys AS w (name, check_value) VALUES (p_name, decode(p_check, 'base64'))
+    ON CONFLICT (name) DO UPDATE SET check_value = excluded.check_value, recorded_by = excluded.recorded_by,
+        recorded_at = excluded.recorded_at;
+    PERFORM tidemark.log_act(session_user, 'wrapping_key_recorded', '', '', '', '', 0,
+        jsonb_build_object('name', p_name), '', 0, '');
+END
+$$;
+-- +goose StatementEnd
+
 -- subject_keys returns the keys of subjects. p_keys is an array of objects with "subject", a hash in hex.
 -- One that also has "id", "wrapped" (base64) and "wrapped_by" creates the key if the subject has none: it
--- waits for a transaction that is creating it. Keys are created in one order, so that two calls never
--- deadlock. Appenders have no other way to keys.
+-- waits for a transaction that is creating it. With "check", a hash in hex, it creates the key only while the
+-- wrapping key has that check value. Keys are created in one order, so that two calls never deadlock. Appenders
+-- have no other way to keys.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.subject_keys(p_keys jsonb)
     RETURNS TABLE (subject text, id text, wrapped text, wrapped_by text)
@@ -65,7 +116,10 @@ BEGIN
     END IF;
     INSERT INTO tidemark.keys (id, subject, wrapped, wrapped_by)
     SELECT (k ->> 'id')::uuid, decode(k ->> 'subject', 'hex'), decode(k ->> 'wrapped', 'base64'), k ->> 'wrapped_by'
-    FROM jsonb_array_elements(p_keys) AS k WHERE k ? 'id' ORDER BY k ->> 'subject'
+    FROM jsonb_array_elements(p_keys) AS k WHERE k ? 'id' AND (NOT k ? 'check' OR EXISTS (
+        SELECT FROM tidemark.wrapping_keys w
+        WHERE w.name = k ->> 'wrapped_by' AND encode(sha256(w.check_value), 'hex') = k ->> 'check'))
+    ORDER BY k ->> 'subject'
     ON CONFLICT (subject) DO NOTHING;
     RETURN QUERY SELECT encode(s.subject, 'hex'), s.id::text, translate(encode(s.wrapped, 'base64'), E'\n', ''),
         s.wrapped_by
@@ -148,8 +202,8 @@ END
 $$;
 -- +goose StatementEnd
 
-REVOKE ALL ON FUNCTION tidemark.forget_key, tidemark.rewrap_keys FROM PUBLIC;
-REVOKE ALL ON FUNCTION tidemark.subject_keys, tidemark.forget_keys FROM PUBLIC;
+REVOKE ALL ON FUNCTION tidemark.forget_key, tidemark.rewrap_keys, tidemark.trust_wrapping_key FROM PUBLIC;
+REVOKE ALL ON FUNCTION tidemark.subject_keys, tidemark.wrapping_key, tidemark.forget_keys FROM PUBLIC;
 
 SELECT set_config('search_path', current_setting('tidemark.path'), true);
 
@@ -158,6 +212,9 @@ DROP FUNCTION tidemark.rewrap_keys;
 DROP FUNCTION tidemark.forget_key;
 DROP FUNCTION tidemark.forget_keys;
 DROP FUNCTION tidemark.subject_keys;
+DROP FUNCTION tidemark.trust_wrapping_key;
+DROP FUNCTION tidemark.wrapping_key;
+DROP TABLE tidemark.wrapping_keys;
 DROP TABLE tidemark.keys;
 DROP FUNCTION tidemark.end_key;
 DROP TABLE tidemark.deleted_keys;

@@ -38,6 +38,7 @@ const (
 	ActRestore         Kind = "restored"
 	ActRotateKeys      Kind = "keys_rotated"
 	ActDeleteKey       Kind = "key_deleted"
+	ActTrustKey        Kind = "wrapping_key_trusted"
 	ActRepairCopy      Kind = "copy_repaired"
 	ActStartOperation  Kind = "operation_started"
 	ActAbortOperation  Kind = "operation_aborted"
@@ -51,13 +52,15 @@ func Kinds() []Kind {
 		ActRollback, ActPausePublisher, ActResumePublisher, ActResetPublisher, ActRetryParked, ActResolveParked,
 		ActDrain, ActUndrain, ActRepublish, ActRemove, ActRemoveGroup,
 		ActCreateToken, ActRevokeToken, ActCancelScheduled, ActReschedule, ActErase, ActAbandonErasure,
-		ActRotateKeys, ActDeleteKey,
+		ActRotateKeys, ActDeleteKey, ActTrustKey,
 		ActArchive, ActRestore, ActRepairCopy, ActStartOperation, ActAbortOperation,
 	}
 }
 
 // Written returns the kinds that functions of the database write, whoever calls them: tidemark.archive,
-// restore, begin_erasure, abandon_erasure, erase and rewrap_keys.
+// restore, begin_erasure, abandon_erasure, erase, rewrap_keys and trust_wrapping_key.
 func Written() []Kind {
-	return []Kind{"events_archived", "events_restored", "erasure_begun", "events_erased", "keys_rewrapped"}
+	return []Kind{
+		"events_archived", "events_restored", "erasure_begun", "events_erased", "keys_rewrapped", "wrapping_key_recorded",
+	}
 }

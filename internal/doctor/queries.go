@@ -77,8 +77,8 @@ const (
 			AND c.relname NOT IN ('tokens', 'sessions', 'erasure_secret')
 			AND ($1 = 'workers' OR c.relname IN ('journal', 'event_tags', 'readers', 'relays', 'parked', 'ghosts'))
 			AND (p.privilege = 'SELECT' OR c.relname NOT IN ('journal', 'event_tags', 'limits', 'operator_log',
-				'operator_log_head', 'scheduled', 'keys', 'deleted_keys', 'archives', 'journal_changes', 'histories',
-				'incarnation') AND c.relname NOT LIKE 'eras%')
+				'operator_log_head', 'scheduled', 'keys', 'deleted_keys', 'wrapping_keys', 'archives', 'journal_changes',
+				'histories', 'incarnation') AND c.relname NOT LIKE 'eras%')
 			AND NOT has_table_privilege(c.oid, p.privilege)
 		UNION ALL
 		SELECT format('EXECUTE on tidemark.%s', f.proname) FROM pg_proc f

@@ -19,6 +19,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/internal/store/scheduled"
 	"github.com/tidemark-go/tidemark/pkg/archive"
+	"github.com/tidemark-go/tidemark/pkg/catalogue"
 	"github.com/tidemark-go/tidemark/pkg/erasure"
 	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/lookback"
@@ -132,6 +133,7 @@ func answers() []Answer {
 		{notFound, lookFor, pageGone, "group list", "", pause.ErrUnknown},
 		{notFound, lookFor, pageGone, "NOUN list", "", admin.ErrNotFound},
 		{conflict, "ask another worker", "", "", "", admin.ErrNotHere},
+		{conflict, "give the wrapping key that the error names", "", "", "", catalogue.ErrWrappingKey},
 		{conflict, "/api/v1/pauses lists what is paused", lookAgain, "group list", "", pause.ErrNotPaused},
 		{conflict, rebuilds, pageGone, "projection list", "", rebuild.ErrNoRebuild},
 		{conflict, rebuilds, pageGone, "projection list", "", rebuild.ErrRebuilding},

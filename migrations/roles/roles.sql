@@ -230,14 +230,17 @@ BEGIN
     EXECUTE format('GRANT USAGE ON SEQUENCE tidemark.erased TO %I', operator);
     EXECUTE format('GRANT SELECT ON SEQUENCE tidemark.erased TO %I', publisher);
 
-    -- Keys of subjects: workers and operators read them wrapped, all others only for subjects they name.
-    EXECUTE format('REVOKE INSERT, UPDATE, DELETE, TRUNCATE ON tidemark.keys, tidemark.deleted_keys FROM %I', worker);
+    -- Keys of subjects: workers and operators read them wrapped, all others only for subjects they name. Appenders
+    -- record a wrapping key before its first use, and only operators replace that.
+    EXECUTE format('REVOKE INSERT, UPDATE, DELETE, TRUNCATE ON tidemark.keys, tidemark.deleted_keys,
+        tidemark.wrapping_keys FROM %I', worker);
     EXECUTE format('GRANT SELECT ON tidemark.deleted_keys TO %I', publisher); -- for one that may read keys
-    EXECUTE format('REVOKE EXECUTE ON FUNCTION tidemark.subject_keys, tidemark.forget_keys FROM %I', publisher);
-    EXECUTE format('REVOKE EXECUTE ON FUNCTION tidemark.subject_keys, tidemark.forget_keys FROM %I', worker);
-    EXECUTE format('GRANT EXECUTE ON FUNCTION tidemark.subject_keys TO %I, %I', appender, process);
-    EXECUTE format('REVOKE EXECUTE ON FUNCTION tidemark.forget_key, tidemark.rewrap_keys FROM %I, %I', worker, publisher);
-    EXECUTE format('GRANT EXECUTE ON FUNCTION tidemark.forget_key, tidemark.rewrap_keys TO %I', operator);
+    EXECUTE format('REVOKE EXECUTE ON FUNCTION tidemark.subject_keys, tidemark.wrapping_key, tidemark.forget_keys,
+        tidemark.forget_key, tidemark.rewrap_keys, tidemark.trust_wrapping_key FROM %I, %I', worker, publisher);
+    EXECUTE format('GRANT EXECUTE ON FUNCTION tidemark.subject_keys, tidemark.wrapping_key TO %I, %I', appender,
+        process);
+    EXECUTE format('GRANT EXECUTE ON FUNCTION tidemark.forget_key, tidemark.rewrap_keys, tidemark.wrapping_key,
+        tidemark.trust_wrapping_key TO %I', operator);
     EXECUTE format('GRANT EXECUTE ON FUNCTION tidemark.forget_keys TO %I', operator);
 
     -- Archives are the operator's alone too.

@@ -28,6 +28,7 @@ type storedKey struct {
 	subject []byte // a hash
 	wrapped []byte
 	by      string   // name of the wrapping key
+	check   string   // hash of the check value by which that was recognised
 	found   bool     // it is in the table
 	plain   *dataKey // nil: it must be unwrapped
 }
@@ -79,7 +80,7 @@ func (s *Sealer) unwrapped(ctx context.Context, k *storedKey) ([]byte, error) {
 }
 
 // judge tells a broken key from a wrapping key that is another one under the same name: if there are other
-// keys and it opens none of them, it is not the key that is at fault. db is as in [ask].
+// keys and it opens none of them, it is not the key that is at fault.
 func (s *Sealer) judge(ctx context.Context, db event.Querier, k *storedKey, cause error) error {
 	s.mu.Lock()
 	good := s.good[k.by]
@@ -87,33 +88,44 @@ func (s *Sealer) judge(ctx context.Context, db event.Querier, k *storedKey, caus
 	if good || !errors.Is(cause, ErrBrokenKey) {
 		return cause
 	}
-	others, err := otherKeys(ctx, db, k)
-	if err != nil || len(others) == 0 {
+	some, may, err := someKeys(ctx, db, k.by, k.id)
+	switch {
+	case err != nil || len(some) == 0 && may:
 		return cause
-	}
-	for i := range others {
-		if _, err := s.unwrapped(ctx, &others[i]); !errors.Is(err, ErrBrokenKey) {
-			return cause
+	case !may: // an appender has the check value alone
+		if err := s.compare(ctx, db, k.by); err != nil {
+			return err
 		}
+		return cause
+	case s.opensNone(ctx, some):
+		return text.Detail(ErrWrappingKey, "key %s does not open with the wrapping key %s, nor does any other: give the "+
+			"one of that name that wrapped them", k.id, text.Shortened(k.by))
 	}
-	return text.Detail(ErrWrappingKey, "key %s does not open with the wrapping key %s, nor does any other: give the "+
-		"one of that name that wrapped them", k.id, text.Shortened(k.by))
+	return cause
 }
 
-// otherKeys reads some keys of the same wrapping key. It asks for the right first: an error would end the
+// opensNone reports whether none of the keys opens, and each is broken.
+func (s *Sealer) opensNone(ctx context.Context, some []storedKey) bool {
+	return !slices.ContainsFunc(some, func(k storedKey) bool {
+		_, err := s.unwrapped(ctx, &k)
+		return !errors.Is(err, ErrBrokenKey)
+	})
+}
+
+// someKeys reads some keys of a wrapping key, but one. It asks for the right first: an error would end the
 // transaction of an appender, who has none.
-func otherKeys(ctx context.Context, db event.Querier, k *storedKey) (others []storedKey, err error) {
-	may, found := false, storedKey{}
+func someKeys(ctx context.Context, db event.Querier, name, but string) (some []storedKey, may bool, err error) {
+	var found storedKey
 	err = visit(ctx, db, []any{&may}, func() {}, queryMayReadKeys)
 	if err != nil || !may {
-		return nil, err
+		return nil, false, err
 	}
 	err = visit(ctx, db, []any{&found.id, &found.subject, &found.wrapped, &found.by}, func() {
-		others = append(others, storedKey{
+		some = append(some, storedKey{
 			id: found.id, subject: slices.Clone(found.subject), wrapped: slices.Clone(found.wrapped), by: found.by,
 		})
-	}, querySomeKeys, k.by, k.id)
-	return others, err
+	}, querySomeKeys, name, but)
+	return some, true, err
 }
 
 func scanKey(row pgx.CollectableRow) (k storedKey, err error) {
@@ -195,8 +207,7 @@ func readKeys(
 // keysFor returns the keys of subjects, and creates those that are missing, in the transaction that
 // appends. The database is always asked: a key in memory may be deleted. tx is of pgx or database/sql.
 func (s *Sealer) keysFor(ctx context.Context, tx event.Querier, subjects []string) (map[string]*dataKey, error) {
-	stored, missing := make([]storedKey, len(subjects)), []*storedKey{}
-	all := make([]*storedKey, len(subjects))
+	stored, all := make([]storedKey, len(subjects)), make([]*storedKey, len(subjects))
 	for i, subject := range subjects {
 		hash := sha256.Sum256([]byte(subject))
 		stored[i].subject, all[i] = hash[:], &stored[i]
@@ -208,13 +219,8 @@ func (s *Sealer) keysFor(ctx context.Context, tx event.Querier, subjects []strin
 			err = s.openKept(ctx, tx, k)
 		}
 	}
-	for _, k := range all {
-		if err == nil && !k.found {
-			missing, err = append(missing, k), s.create(ctx, k)
-		}
-	}
-	if err == nil && len(missing) > 0 {
-		fresh, err = askKeys(ctx, tx, missing)
+	if missing := notFound(all); err == nil && len(missing) > 0 {
+		fresh, err = s.createAll(ctx, tx, missing)
 	}
 	keys, read := map[string]*dataKey{}, map[string]*dataKey{}
 	for i, k := range all {
@@ -247,11 +253,43 @@ func (s *Sealer) openKept(ctx context.Context, tx event.Querier, k *storedKey) (
 	return err
 }
 
+func notFound(all []*storedKey) (missing []*storedKey) {
+	for _, k := range all {
+		if !k.found {
+			missing = append(missing, k)
+		}
+	}
+	return missing
+}
+
+// createAll creates keys by the first wrapping key, once it is recognised. What was recognised may not be on
+// record any more: then it looks again, once.
+func (s *Sealer) createAll(ctx context.Context, tx event.Querier, missing []*storedKey) (fresh bool, err error) {
+	for again := false; len(missing) > 0; again = true {
+		check, err := s.recognise(ctx, tx, s.wrappers[0])
+		if err != nil {
+			return false, err
+		}
+		for _, k := range missing {
+			if err := s.create(ctx, k, check); err != nil {
+				return false, err
+			}
+		}
+		if fresh, err = askKeys(ctx, tx, missing); err != nil || again {
+			return fresh, err
+		}
+		if missing = notFound(missing); len(missing) > 0 {
+			s.unsee(s.wrappers[0].Name())
+		}
+	}
+	return fresh, nil
+}
+
 // create makes a key, which the database takes unless the subject has one by then.
-func (s *Sealer) create(ctx context.Context, k *storedKey) (err error) {
+func (s *Sealer) create(ctx context.Context, k *storedKey, check string) (err error) {
 	plain := make([]byte, keyBytes)
 	_, _ = rand.Read(plain)
-	k.id, k.by = uuid.Must(uuid.NewV7()).String(), s.wrappers[0].Name()
+	k.id, k.by, k.check = uuid.Must(uuid.NewV7()).String(), s.wrappers[0].Name(), check
 	if k.wrapped, err = s.wrappers[0].Wrap(ctx, plain, k.bound()); err != nil {
 		return fmt.Errorf("wrap a key by the wrapping key %s: %w", text.Shortened(k.by), err)
 	}
@@ -266,11 +304,12 @@ func askKeys(ctx context.Context, tx event.Querier, keys []*storedKey) (fresh bo
 		ID      string `json:"id,omitempty"`
 		Wrapped []byte `json:"wrapped,omitempty"`
 		By      string `json:"wrapped_by,omitempty"`
+		Check   string `json:"check,omitempty"`
 	}
 	asked, bySubject := []document{}, map[string]*storedKey{}
 	for _, k := range keys {
 		subject := hex.EncodeToString(k.subject)
-		asked, bySubject[subject] = append(asked, document{subject, k.id, k.wrapped, k.by}), k
+		asked, bySubject[subject] = append(asked, document{subject, k.id, k.wrapped, k.by, k.check}), k
 	}
 	encoded, _ := json.Marshal(asked) // strings cannot fail
 	var subject, id, wrapped, by string

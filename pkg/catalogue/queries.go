@@ -7,6 +7,13 @@ const (
 			current_setting('transaction_isolation') = 'read committed'
 		FROM tidemark.subject_keys($1::jsonb)`
 
+	// queryWrappingKey probes a primary key. Recording a check value waits for transactions that record one of the
+	// same name.
+	queryWrappingKey = `SELECT tidemark.wrapping_key($1::text, $2::text)`
+
+	// queryTrust changes a row by its primary key.
+	queryTrust = `SELECT FROM tidemark.trust_wrapping_key($1::text, $2::text)`
+
 	// queryKeys probes two primary keys for each id, and reads a value in the server's memory. A key that was
 	// deleted may be back in its table: an old backup has it.
 	queryKeys = `SELECT m.last_value, current_setting('transaction_isolation') = 'read committed', k.id::text, k.subject,

@@ -17,9 +17,10 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
-// ErrWrappingKey is returned where a subject's key cannot be unwrapped now: this program lacks the wrapping
-// key, or its service is away. The text names the key, the wrapping key and the remedy.
-var ErrWrappingKey = errors.New("a subject's key cannot be unwrapped")
+// ErrWrappingKey is returned where a wrapping key cannot be used now: this program lacks it, has another one
+// under its name, or its service is away. The text names the wrapping key, the subject's key that it was for, and the
+// remedy.
+var ErrWrappingKey = errors.New("a wrapping key cannot be used")
 
 // ErrBrokenKey is returned for a subject's key that does not open with its wrapping key, and never will. The
 // text names the key. A [Wrapper] returns it if it has the key's wrapping key and the key does not open.
@@ -34,6 +35,7 @@ type Sealer struct {
 	mu   sync.Mutex
 	keys map[string]*dataKey // by id
 	good map[string]bool     // wrapping keys that have opened a key, by name
+	seen map[string]string   // hashes of the check values that wrapping keys have opened, by name
 	mark int64               // of the last erasure that is known; keys of an older one are dropped
 }
 
@@ -52,7 +54,9 @@ func NewSealer(wrappers ...Wrapper) (*Sealer, error) {
 		}
 		names[w.Name()] = true
 	}
-	return &Sealer{wrappers: wrappers, keys: map[string]*dataKey{}, good: map[string]bool{}}, nil
+	return &Sealer{
+		wrappers: wrappers, keys: map[string]*dataKey{}, good: map[string]bool{}, seen: map[string]string{},
+	}, nil
 }
 
 // Reading returns db for reads that open sealed fields, such as journal.ReadAll and journal.Load. A field whose key
@@ -116,8 +120,12 @@ func (s *Sealer) forget(mark int64) {
 // 0 and no program wraps by another one, the other wrapping keys are not needed.
 //
 // A key that does not open, or whose wrapping key is not given, stays as it is. Rotate wraps the others, and
-// then returns an error that names it.
+// then returns an error that names it. It returns [ErrWrappingKey], and changes nothing, if the first wrapping key
+// is not the one that the database knows by that name.
 func (s *Sealer) Rotate(ctx context.Context, db event.Querier) (rotated int64, err error) {
+	if _, err = s.recognise(ctx, db, s.wrappers[0]); err != nil {
+		return 0, err
+	}
 	var left error
 	skipped := 0
 	for after := uuid.Nil.String(); ; {

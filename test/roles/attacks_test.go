@@ -174,6 +174,14 @@ func attacks() map[string][]attack {
 				`SELECT FROM tidemark.subject_keys(jsonb_build_array(jsonb_build_object('subject', encode(sha256('ann'), 'hex'), 'id',
 					gen_random_uuid(), 'wrapped', encode(sha256('x'), 'base64'), 'wrapped_by', 'eve')))`),
 			as("appender", "23514", "", `SELECT FROM tidemark.subject_keys('[{"subject": "00", "id": "01a21831-0aaf-7001-9512-0e2cf06179e0", "wrapped": "", "wrapped_by": "x"}]')`)),
+		"wrapping_key": slices.Concat(
+			as("appender", "", "", `SELECT tidemark.wrapping_key(NULL, NULL)`, `SELECT tidemark.wrapping_key('', '')`,
+				// It is on record, which stays.
+				`SELECT tidemark.wrapping_key('a', encode(sha256('x'), 'base64'))`),
+			as("appender", "23502", "", `SELECT tidemark.wrapping_key(NULL, encode(sha256('x'), 'base64'))`),
+			as("appender", "23514", "", `SELECT tidemark.wrapping_key('', encode(sha256('x'), 'base64'))`,
+				`SELECT tidemark.wrapping_key('b', encode('x', 'base64'))`, `SELECT tidemark.wrapping_key(repeat('b', 300), encode(sha256('x'), 'base64'))`),
+			as("appender", "22023", "", `SELECT tidemark.wrapping_key('b', '!')`)),
 		"history":      as("appender", "", "", `SELECT tidemark.history()`),
 		"instance":     as("worker", "", "", `SELECT tidemark.instance()`),
 		"keep_history": as("publisher", "", "", `SELECT tidemark.keep_history()`),
@@ -195,7 +203,7 @@ func attacks() map[string][]attack {
 }
 
 // guarded are the tables that no attack may change.
-const guarded = `journal event_tags limits keys tokens sessions operator_log scheduled archives erasures erased_events erased_values
+const guarded = `journal event_tags limits keys wrapping_keys tokens sessions operator_log scheduled archives erasures erased_events erased_values
 	projections readers outbox leases`
 
 // A function that runs as the owner refuses what an attacker passes, or changes nothing by it. Each such function that a
@@ -208,6 +216,7 @@ func TestFunctionsThatRunAsTheOwnerTrustNoArgument(t *testing.T) {
 		INSERT INTO tidemark.tokens (name, role, hash, created_by) VALUES ('theirs', 'admin', sha256('theirs'), 'ada');
 		INSERT INTO tidemark.sessions (hash, token_id, expires_at) SELECT sha256('session'), id, 'infinity' FROM tidemark.tokens;
 		INSERT INTO tidemark.keys (id, subject, wrapped, wrapped_by) VALUES (gen_random_uuid(), sha256('ann'), sha256('k'), 'a');
+		INSERT INTO tidemark.wrapping_keys (name, check_value) VALUES ('a', sha256('a'));
 		SELECT tidemark.append_at('later', now() + interval '1 day', '[{"type": "x"}]', 'others');
 		SELECT tidemark.append_at('later', now() + interval '1 day', '[{"type": "x"}]');
 		UPDATE tidemark.scheduled SET timer = 'others/k/t' WHERE scheduled_by = 'others';

@@ -36,21 +36,39 @@ func TestKeysAreForThoseWhoNeedThem(t *testing.T) {
 	must(t, err)
 	wrongSealer, err := catalogue.NewSealer(wrong...)
 	must(t, err)
-	must(t, pgx.BeginFunc(t.Context(), appender, func(tx pgx.Tx) error {
-		_, err := journal.Journal{Catalogue: types.Sealed(wrongSealer)}.Append(t.Context(), tx, "c", journal.Any,
-			event.Event{Type: "noted", Payload: []byte(`{"by": "ann", "text": "planted"}`)})
-		if !errors.Is(err, catalogue.ErrBrokenKey) {
-			t.Errorf("an appender with another wrapping key: %v", err)
-		}
-		_, err = tx.Exec(t.Context(), "SELECT") // it may not compare keys, and its transaction goes on
-		return err
-	}))
+	for _, by := range []string{"ann", "zoe"} { // one has a key
+		must(t, pgx.BeginFunc(t.Context(), appender, func(tx pgx.Tx) error {
+			_, err := journal.Journal{Catalogue: types.Sealed(wrongSealer)}.Append(t.Context(), tx, "c", journal.Any,
+				event.Event{Type: "noted", Payload: []byte(`{"by": "` + by + `", "text": "planted"}`)})
+			if !errors.Is(err, catalogue.ErrWrappingKey) || errors.Is(err, catalogue.ErrBrokenKey) {
+				t.Errorf("an appender with another wrapping key appends of %s: %v", by, err)
+			}
+			_, err = tx.Exec(t.Context(), "SELECT") // it may not compare keys, and its transaction goes on
+			return err
+		}))
+	}
+	const known, replace = "SELECT FROM tidemark.wrapping_keys", "SELECT FROM tidemark.trust_wrapping_key('a', encode(sha256('x'), 'base64'))"
+	refuses(t, appender, known, replace, "DELETE FROM tidemark.wrapping_keys")
+	process, publisher := in.as(t, "process"), in.as(t, "publisher")
+	refuses(t, process, replace, "DELETE FROM tidemark.wrapping_keys")
+	refuses(t, worker, replace, "DELETE FROM tidemark.wrapping_keys", "UPDATE tidemark.wrapping_keys SET check_value = sha256('x')",
+		"SELECT tidemark.wrapping_key('c', encode(sha256('x'), 'base64'))")
+	refuses(t, publisher, known, replace, "SELECT tidemark.wrapping_key('c', '')")
+	refuses(t, operator, "UPDATE tidemark.wrapping_keys SET check_value = sha256('x')", "DELETE FROM tidemark.wrapping_keys")
+	// An appender records garbage for a wrapping key that is still to come.
+	_, err = appender.Exec(t.Context(), "SELECT tidemark.wrapping_key(name, encode(sha256('x'), 'base64')) FROM (VALUES ('a'), ('b')) v (name)")
+	must(t, err)
 	e, err := journal.Get(t.Context(), sealer.Reading(worker), "c", 1)
 	must(t, err)
 	if text, err := event.Decode[struct{ Text string }](e); err != nil || text.Text != "planted" {
 		t.Errorf("a worker reads %+v, %v", text, err)
 	}
 	both, err := catalogue.NewSealer(wrappers...)
+	must(t, err)
+	if n, err := both.Rotate(t.Context(), operator); !errors.Is(err, catalogue.ErrWrappingKey) {
+		t.Errorf("an operator rotates %d keys by a key that is not known, %v", n, err)
+	}
+	_, _, err = both.Trust(t.Context(), operator, "b")
 	must(t, err)
 	if n, err := both.Rotate(t.Context(), operator); n != 1 || err != nil {
 		t.Errorf("an operator rotates %d keys, %v", n, err)
@@ -59,10 +77,9 @@ func TestKeysAreForThoseWhoNeedThem(t *testing.T) {
 	refuses(t, appender, all, "SELECT tidemark.forget_keys(1, 1, '{ann}')", "DELETE FROM tidemark.keys")
 	const forget = "SELECT tidemark.forget_key('01a21831-0aaf-7001-9512-0e2cf06179e0', 'eve', 'x')"
 	refuses(t, appender, forget)
-	refuses(t, in.as(t, "process"), forget)
+	refuses(t, process, forget)
 	refuses(t, worker, forget, "DELETE FROM tidemark.keys", "UPDATE tidemark.keys SET wrapped = ''",
 		"SELECT tidemark.forget_keys(1, 1, '{ann}')", "TRUNCATE tidemark.keys")
-	publisher := in.as(t, "publisher")
 	refuses(t, publisher, all, forget,
 		"SELECT tidemark.forget_keys(1, 1, '{ann}')", "SELECT tidemark.subject_keys('[]')")
 	refuses(t, in.as(t, "reader"), all, forget, "SELECT tidemark.subject_keys('[]')")

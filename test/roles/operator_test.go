@@ -141,6 +141,7 @@ func everyAct(t *testing.T, operator, applies *pgxpool.Pool, done func(what stri
 		{admin.ActArchive, "archiveCampaign", "", "campaign=c"},
 		{admin.ActRestore, "restoreCampaign", "", "campaign=c"},
 		{admin.ActErase, "eraseCampaign", "c", "campaign=c"},
+		{admin.ActTrustKey, "trustWrappingKey", "a", "name=a"},
 		{admin.ActRotateKeys, "rotateKeys", "", ""},
 		{admin.ActDeleteKey, "deleteKey", brokenKey, "id=" + brokenKey},
 		{admin.ActRepairCopy, "repairCopy", "", ""},

@@ -14,11 +14,29 @@ import (
 	"github.com/tidemark-go/tidemark/internal/operator/param"
 	"github.com/tidemark-go/tidemark/internal/store/keys"
 	"github.com/tidemark-go/tidemark/internal/surface/table"
+	"github.com/tidemark-go/tidemark/pkg/catalogue"
 )
 
 // Rotated is the outcome of wrapping keys anew.
 type Rotated struct {
 	Rotated int64 `json:"rotated"`
+}
+
+// Trusted is how many of some keys of a wrapping key's name it opens.
+type Trusted struct {
+	Opens int `json:"opens"`
+	Of    int `json:"of"`
+}
+
+func (t Trusted) String() string {
+	if t.Of == 0 {
+		return "there are no keys of that name"
+	}
+	return fmt.Sprintf("it opens %d of %d keys of that name", t.Opens, t.Of)
+}
+
+type trustedKey struct {
+	Name string `arg:"NAME" help:"the wrapping key's name, as its file or the program has it"`
 }
 
 type keyDeletion struct {
@@ -27,6 +45,7 @@ type keyDeletion struct {
 
 func keyActs() []*Act {
 	return []*Act{
+		trustKey(),
 		define(Act{
 			Kind: admin.ActRotateKeys, Name: "rotateKeys", Command: "keys rotate", Path: "/keys/rotate",
 			Short: "Wrap the keys of subjects by the first wrapping key",
@@ -37,11 +56,11 @@ func keyActs() []*Act {
 			NoForm:   true,
 		}, func(_ *struct{}, d *does) {
 			d.Alone = func(ctx context.Context, db *admin.Recorder) (any, error) {
-				sealer := db.Catalogue.Sealer()
-				if sealer == nil {
-					return nil, fmt.Errorf("%w: there are no wrapping keys", admin.ErrNotHere)
+				sealer, err := sealerOf(db.Catalogue)
+				if err == nil {
+					err = onRecord(ctx, db) // before it begins
 				}
-				if err := onRecord(ctx, db); err != nil { // before it begins
+				if err != nil {
 					return nil, err
 				}
 				n, err := sealer.Rotate(ctx, db)
@@ -81,6 +100,59 @@ func keyActs() []*Act {
 			d.Told = told("Deleted key "+in.ID+". Requeue and retry what has failed by it.", "failed", "list")
 		}),
 	}
+}
+
+func trustKey() *Act {
+	return define(Act{
+		Kind: admin.ActTrustKey, Name: "trustWrappingKey", Command: "keys trust", Path: "/keys/wrapping/{name}/trust",
+		Short: "Have the database know a wrapping key of this program by its name",
+		Long: "Have the database know a wrapping key of this program by its name, in the place of what it knows. The " +
+			"first program that wraps by a wrapping key records by what to recognise it, and programs that have another " +
+			"key of that name are refused. This is for a record that is wrong: a program with another key came first, " +
+			"or somebody has recorded something else. --dry-run tells how many of some keys of that name it opens. " +
+			"Programs need no restart. The command asks for the name.",
+		Examples: []string{"keys trust 2026 --wrapping-keys wrapping-keys --reason 'the old key was deployed first'"},
+		NoForm:   true, Role: auth.Admin, Reason: true, Danger: true, Confirms: true,
+	}, func(in *trustedKey, d *does) {
+		d.Typed = in.Name
+		d.Preview = in.plan
+		d.Do = func(ctx context.Context, acts *admin.Acts, tx pgx.Tx, _ admin.Request) (any, error) {
+			return in.trust(ctx, acts, tx)
+		}
+		d.Told = func(done *admin.Outcome) Told {
+			return Told{Text: "The database knows the wrapping key " + in.Name + " from now on: " +
+				detail[Trusted](done).String() + "."}
+		}
+	})
+}
+
+func (in *trustedKey) trust(ctx context.Context, acts *admin.Acts, tx pgx.Tx) (t Trusted, err error) {
+	sealer, err := sealerOf(acts.Catalogue())
+	if err == nil {
+		t.Opens, t.Of, err = sealer.Trust(ctx, tx, in.Name)
+	}
+	return t, err
+}
+
+// plan trusts in a transaction that it rolls back.
+func (in *trustedKey) plan(ctx context.Context, acts *admin.Acts, _ admin.Request) (*Plan, error) {
+	tx, err := acts.Pool().Begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }()
+	t, err := in.trust(ctx, acts, tx)
+	if err != nil {
+		return nil, err
+	}
+	return &Plan{Detail: t, Words: "trust the wrapping key " + in.Name + ": " + t.String()}, nil
+}
+
+func sealerOf(c *catalogue.Catalogue) (*catalogue.Sealer, error) {
+	if sealer := c.Sealer(); sealer != nil {
+		return sealer, nil
+	}
+	return nil, fmt.Errorf("%w: there are no wrapping keys", admin.ErrNotHere)
 }
 
 func (in *keyDeletion) plan(ctx context.Context, acts *admin.Acts, _ admin.Request) (*Plan, error) {

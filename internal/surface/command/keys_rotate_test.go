@@ -48,7 +48,7 @@ func TestKeysAreWrappedAnewByTheFirstWrappingKey(t *testing.T) {
 		{"--wrapping-keys nowhere", cli.ExitUsage, "TIDEMARK_WRAPPING_KEYS: open nowhere"},
 		{"--wrapping-keys " + file + " --wrapping-keys-secret " + newer, cli.ExitUsage, "both set"},
 		{"--wrapping-keys-secret b", cli.ExitUsage, "TIDEMARK_WRAPPING_KEYS_SECRET: wrapping key 1 is not NAME:KEY"},
-		{"--wrapping-keys-secret " + newer, cli.ExitFailed, `wrapped by the wrapping key "a"`},
+		{"--wrapping-keys-secret " + newer, cli.ExitConflict, `wrapped by the wrapping key "a"`},
 		{"--wrapping-keys " + file, cli.ExitOK, "Wrapped 1 key anew"},
 		{"--wrapping-keys " + file, cli.ExitOK, "Wrapped 0 keys anew"},
 		{"--json --wrapping-keys " + file, cli.ExitOK, `"rotated": 0`},

@@ -96,7 +96,7 @@ func addCommands(root *cobra.Command, env *cli.Env) map[string]*cobra.Command {
 		"startRebuild": rebuildCommand(env), "createToken": tokenCommand(env),
 		"archiveCampaign": archiveCommand(env), "restoreCampaign": archiveCommand(env),
 		"eraseCampaign": eraseCommand(env), "eraseSubjects": eraseCommand(env), "abandonErasure": abandonCommand(),
-		"rotateKeys": keysCommand(),
+		"rotateKeys": keysCommand(), "trustWrappingKey": keysCommand(),
 	}
 	byCommand := map[string][]*acts.Act{}
 	for _, act := range acts.All() {

@@ -101,6 +101,8 @@ func actsOfAPI() [][2]string {
 		{"eraseSubjects", `"subjects": ["nobody"], "dry_run": true`},
 		{"eraseCampaign", `"confirm": "oak"`},
 		{"abandonErasure", `"confirm": "1"`}, // it has ended
+		{"trustWrappingKey", `"dry_run": true`},
+		{"trustWrappingKey", `"confirm": "a"`},
 		{"rotateKeys", ""},
 		{"deleteKey", `"dry_run": true`},
 		{"deleteKey", `"confirm": "` + brokenKey + `"`},
@@ -164,13 +166,16 @@ func (w *world) askAll(t *testing.T) (answers []string) {
 	values := map[string]string{
 		"projection": "scores", "campaign": "cave-00", "seq": "4", "group": "default", "topic": "campaign-events",
 		"publisher": "billing",
-		"owner":     "worker-a-1", "name": "eve", "erasure": "1", "id": "last", // the last operation
+		"owner":     "worker-a-1", "erasure": "1", "id": "last", // the last operation
 	}
 	var last string
 	path := func(name string) (method, address string) {
 		method, address, _ = strings.Cut(calls[name], " ")
+		values["name"] = "eve"
 		if strings.Contains(address, "/scheduled/{id}") {
 			values["id"] = "1"
+		} else if strings.Contains(address, "/keys/wrapping/{name}") {
+			values["name"] = "a"
 		} else if strings.Contains(address, "/keys/{id}") {
 			values["id"] = brokenKey
 		} else if strings.Contains(address, "{id}") {
@@ -320,6 +325,7 @@ func formsOfPages() [][2]string {
 		{"/act/eraseSubjects", "subjects=hero%3Dalina&confirm=hero%3Dalina"},
 		{"/act/abandonErasure", "!erasure=1&confirm=1"},
 		{"/act/rotateKeys", "!"},
+		{"/act/trustWrappingKey", "!name=a&confirm=a"},
 		{"/act/deleteKey", "id=" + brokenKey + "&confirm=" + brokenKey},
 		{"/act/repairCopy", ""},
 		{"/act/createToken", "!name=eve&role=viewer"},
