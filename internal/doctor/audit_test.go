@@ -128,3 +128,42 @@ func TestThePrunedLogStillFits(t *testing.T) {
 	}
 	finding(t, pool, "link 5 is missing before row 6")
 }
+
+// TestTheDoctorVerifiesTheNewestRecordsOfALongLog has as many records as it reads, and one more.
+func TestTheDoctorVerifiesTheNewestRecordsOfALongLog(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	beside := func(sql string) {
+		t.Helper()
+		if _, err := pool.Exec(t.Context(), `SET session_replication_role = replica; `+sql+`; RESET session_replication_role`); err != nil {
+			t.Fatal(err)
+		}
+	}
+	beside(`INSERT INTO tidemark.operator_log (actor, act, at) SELECT 'ada', 'x', now() - interval '1 month'
+			FROM generate_series(1, 100000);
+		DO $$
+		BEGIN
+			WHILE EXISTS (SELECT FROM tidemark.operator_log l WHERE l.link IS NULL) LOOP
+				PERFORM tidemark.link_rows(h) FROM tidemark.operator_log_head h;
+			END LOOP;
+		END
+		$$`)
+	const change, restore = `UPDATE tidemark.operator_log SET actor = 'eve' WHERE link = 1`,
+		`UPDATE tidemark.operator_log SET actor = 'ada' WHERE link <= 2`
+	finding(t, pool, "links 1 to 100000 of the log of operators fit")
+	beside(change)
+	finding(t, pool, "row 1 (link 1) was changed")
+	beside(restore)
+	if _, err := pool.Exec(t.Context(), `INSERT INTO tidemark.operator_log (actor, act) VALUES ('ada', 'x')`); err != nil {
+		t.Fatal(err)
+	}
+	finding(t, pool, "links 2 to 100001 of the log of operators fit")
+	beside(change)
+	finding(t, pool, "links 2 to 100001 of the log of operators fit") // one that it does not read
+	beside(restore + `; UPDATE tidemark.operator_log SET actor = 'eve' WHERE link = 2`)
+	finding(t, pool, "row 2 (link 2) was changed")
+	beside(restore + `; UPDATE tidemark.operator_log SET hash = sha256('') WHERE link = 1`)
+	finding(t, pool, "row 2 (link 2) was changed")
+	beside(`DELETE FROM tidemark.operator_log WHERE link = 1`)
+	finding(t, pool, "link 1 is missing before row 2")
+}
