@@ -8,9 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
-	"github.com/tidemark-go/tidemark/internal/store/failed"
-	"github.com/tidemark-go/tidemark/pkg/outbox"
+	"github.com/tidemark-go/tidemark/pkg/operator"
 )
 
 // remove removes the projections with their tables, then the consumer group, so that events create
@@ -21,15 +19,13 @@ func remove(ctx context.Context, pool *pgxpool.Pool, stderr io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("load projections: %w", err)
 	}
-	act := failed.Act{By: "githistory", Reason: "-remove"}
+	op := operator.Operator{DB: pool, Name: "githistory", Reason: "-remove"}
 	for _, p := range loaded {
-		if err := rebuild.Remove(ctx, pool, p.Spec().Name, true, act); err != nil &&
-			!errors.Is(err, rebuild.ErrUnknownProjection) {
+		if err := op.RemoveProjection(ctx, p.Spec().Name, true); err != nil && !errors.Is(err, operator.ErrNoProjection) {
 			return err
 		}
 	}
-	if err := outbox.Unregister(ctx, pool, consumerGroup, act.By, act.Reason); err != nil &&
-		!errors.Is(err, outbox.ErrNotRegistered) {
+	if err := op.RemoveGroup(ctx, consumerGroup); err != nil && !errors.Is(err, operator.ErrNoGroup) {
 		return err
 	}
 	_, err = fmt.Fprintln(stderr,

@@ -1,8 +1,9 @@
-// Package outbox reads how far consumer groups are behind the journal, and removes a group.
+// Package outbox reads how far consumer groups are behind the journal. It is small because appends and
+// projectors do the rest; package operator removes a group.
 //
 // tidemark.outbox has one row for each consumer group and campaign of an append, written in the
 // transaction that appends the events and deleted in the transaction that applies the last of them.
-// Appends and projectors need no call of this package. All functions are safe for concurrent use.
+// All functions are safe for concurrent use.
 //
 // Stability: as of version 1, no function changes its meaning, and structs may get fields.
 package outbox
@@ -10,8 +11,6 @@ package outbox
 import (
 	"context"
 	"time"
-
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
 	"github.com/tidemark-go/tidemark/pkg/event"
@@ -41,23 +40,4 @@ func Lag(ctx context.Context, db event.Querier) ([]Behind, error) {
 		behind[i] = Behind(found[i])
 	}
 	return behind, err
-}
-
-// Errors of [Unregister].
-var (
-	// ErrInUse: the group has projections.
-	ErrInUse = outbox.ErrInUse
-	// ErrNotRegistered: the group is unknown.
-	ErrNotRegistered = outbox.ErrNotRegistered
-)
-
-// Unregister removes a consumer group: it deletes its work items, its leases with their
-// checkpoints, and its pauses. A new group of the same name starts over. The failure log records
-// by, which must not be empty, and the reason. [ErrInUse] means that the group has projections:
-// remove those first. Stop its workers, or they register it again at their next start.
-//
-// Unregister must not run inside a transaction. It waits for appends that began while the group was
-// registered. If interrupted, call it again to continue.
-func Unregister(ctx context.Context, db *pgxpool.Pool, group, by, reason string) error {
-	return outbox.Unregister(ctx, db, group, by, reason)
 }
