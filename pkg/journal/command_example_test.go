@@ -1,6 +1,7 @@
 package journal_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -30,7 +31,7 @@ func bookSeat(ctx context.Context, pool *pgxpool.Pool, c journal.Command) (journ
 			return nil
 		})
 		if err != nil || taken {
-			return journal.Decision{}, errors.Join(err, errTaken)
+			return journal.Decision{}, cmp.Or(err, errTaken)
 		}
 		return journal.Decision{
 			Events: []event.Event{{Type: "seat_booked", Payload: json.RawMessage(c.Content)}},
@@ -70,6 +71,69 @@ func seatHandler(pool *pgxpool.Pool) http.HandlerFunc {
 			w.WriteHeader(http.StatusCreated)
 		}
 	}
+}
+
+// order is the body of POST /orders.
+type order struct {
+	Article  string `json:"article"`
+	Quantity int    `json:"quantity"`
+}
+
+var errSold = errors.New("there are not so many left")
+
+// placeOrder orders an article, if there are enough. The order's campaign follows from the command's id, and the
+// stock from the events of all campaigns that have the article's tag.
+func placeOrder(ctx context.Context, pool *pgxpool.Pool, id uuid.UUID, o order) (journal.Outcome, error) {
+	body, err := json.Marshal(o)
+	if err != nil {
+		return journal.Outcome{}, err
+	}
+	c := journal.Command{CampaignID: "order-" + id.String(), ID: id, Content: body}
+	return journal.Journal{}.Do(ctx, pool, c, func(ctx context.Context, tx pgx.Tx) (journal.Decision, error) {
+		article := "article=" + o.Article
+		left, condition, err := journal.Decide(ctx, tx, event.Tagged([]string{article}, "delivered", "ordered"), stock)
+		if err != nil || left < o.Quantity {
+			return journal.Decision{}, cmp.Or(err, errSold)
+		}
+		return journal.Decision{
+			Events:    []event.Event{{Type: "ordered", Tags: []string{article}, Payload: body}},
+			Condition: &condition,
+		}, nil
+	})
+}
+
+// stock folds an event into the number of articles that are left.
+func stock(left *int, e event.Event) error {
+	o, err := event.Decode[order](e)
+	if e.Type == "ordered" {
+		o.Quantity = -o.Quantity
+	}
+	*left += o.Quantity
+	return err
+}
+
+// Two orders want the last article: one gets it, and gets it once. Each order is a campaign of its own.
+func ExampleJournal_Do() {
+	if err := pgtest.Example(func(ctx context.Context, pool *pgxpool.Pool) error {
+		_, err := journal.Journal{}.Commit(ctx, pool, journal.Batch{CampaignID: "warehouse", Events: []event.Event{
+			{Type: "delivered", Tags: []string{"article=tea"}, Payload: json.RawMessage(`{"article": "tea", "quantity": 1}`)},
+		}})
+		if err != nil {
+			return err
+		}
+		tea, ann, bob := order{"tea", 1}, uuid.New(), uuid.New()
+		for _, id := range []uuid.UUID{ann, bob, ann} {
+			out, err := placeOrder(ctx, pool, id, tea)
+			fmt.Println(len(out.Places), out.Repeated, err)
+		}
+		return nil
+	}); err != nil {
+		fmt.Println(err)
+	}
+	// Output:
+	// 1 false <nil>
+	// 0 false there are not so many left
+	// 1 true <nil>
 }
 
 // A client sends a request again because it has lost the answer, and another client comes too late.

@@ -2,11 +2,14 @@ package journal_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"io"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"reflect"
 	"strings"
 	"sync"
@@ -20,6 +23,7 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
+	"github.com/tidemark-go/tidemark/test/support/unreadable"
 )
 
 var errSoldOut = errors.New("sold out")
@@ -40,7 +44,7 @@ func (s *seats) byTag(ctx context.Context, tx pgx.Tx) (journal.Decision, error) 
 	tag := "show=" + s.CampaignID
 	n, condition, err := journal.Decide(ctx, tx, event.Tagged([]string{tag}, "booked"), count)
 	if err != nil || n >= 2 {
-		return journal.Decision{}, errors.Join(err, errSoldOut)
+		return journal.Decision{}, cmp.Or(err, errSoldOut)
 	}
 	return journal.Decision{
 		Events: []event.Event{
@@ -62,7 +66,7 @@ func (s *seats) bySeq(ctx context.Context, tx pgx.Tx) (journal.Decision, error) 
 		return nil
 	})
 	if err != nil || n >= 2 {
-		return journal.Decision{}, errors.Join(err, errSoldOut)
+		return journal.Decision{}, cmp.Or(err, errSoldOut)
 	}
 	return journal.Decision{
 		Events: []event.Event{{Type: "booked"}, {CampaignID: "bills", Type: "billed"}, {Type: "confirmed"}},
@@ -350,4 +354,20 @@ func TestACommandWhoseReplyIsLostTakesEffectOnce(t *testing.T) {
 			t.Errorf("%+v, decided %d times, %d events", out, c.decided.Load(), eventsIn(t, pool, "hamlet"))
 		}
 	})
+}
+
+// TestAReadThatFailsIsNoRefusal asks the handler of the guide, whose client would give up after a 409.
+func TestAReadThatFailsIsNoRefusal(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	unreadable.Write(t, pool, "seat-7", "noted", unreadable.Damaged)
+	server := http.NewServeMux()
+	server.Handle("POST /seats/{seat}", seatHandler(pool))
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/seats/7", strings.NewReader(`{}`))
+	r.Header.Set("Idempotency-Key", uuid.NewString())
+	w := httptest.NewRecorder()
+	server.ServeHTTP(w, r)
+	if w.Code != http.StatusServiceUnavailable {
+		t.Errorf("answered %d %s", w.Code, w.Body)
+	}
 }

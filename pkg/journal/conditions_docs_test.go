@@ -1,6 +1,7 @@
 package journal_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -36,7 +37,7 @@ func withdraw(ctx context.Context, pool *pgxpool.Pool, amount int, payload json.
 		func(ctx context.Context, db event.Querier) ([]event.Event, journal.Condition, error) {
 			funds, condition, err := journal.Decide(ctx, db, balance, foldFunds)
 			if err != nil || funds < amount {
-				return nil, condition, errors.Join(err, errOverdrawn)
+				return nil, condition, cmp.Or(err, errOverdrawn)
 			}
 			return []event.Event{{
 				CampaignID: "wallet-7", Type: "funds_withdrawn", Tags: []string{"wallet=7"},
