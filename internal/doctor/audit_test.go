@@ -54,7 +54,7 @@ func TestTheDoctorNamesTheFirstRecordOfOperatorsThatDoesNotFit(t *testing.T) {
 
 func finding(t *testing.T, pool *pgxpool.Pool, want string) {
 	t.Helper()
-	findings, err := doctor.Run(t.Context(), pool, doctor.Options{})
+	findings, err := doctor.Run(t.Context(), pool, doctor.Options{Timeout: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
