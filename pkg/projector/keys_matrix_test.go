@@ -363,7 +363,7 @@ func buyers() projection.Projection {
 				return nil
 			}),
 		},
-		React: func(_ *int, e event.Event) ([]projection.Do, error) {
+		React: func(_ *int, _ event.Event) ([]projection.Do, error) {
 			return []projection.Do{{Campaign: "thanks", Events: []event.Event{{Type: "thanked"}}}}, nil
 		},
 	}

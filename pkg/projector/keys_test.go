@@ -308,11 +308,9 @@ func TestAnEventOfSeveralKeysChangesEachOfItsDocumentsByItsPart(t *testing.T) {
 			drain(t, c.stock())
 			c.expect("live", "stock", 1)
 			d := c.shelves("stock", 1)
-			doc, found, err := shelf{}, false, error(nil)
+			doc, found, err := d.GetKey(t.Context(), c.pool, "shop1", "tea")
 			if scope == projection.ScopeJournal {
 				doc, found, err = d.Get(t.Context(), c.pool, "tea")
-			} else {
-				doc, found, err = d.GetKey(t.Context(), c.pool, "shop1", "tea")
 			}
 			if want := c.folded("stock", 1)[c.of(event.Event{CampaignID: "shop1"}, "tea")]; err != nil || !found || doc != want {
 				t.Errorf("tea is %+v, %v, %v, want %+v", doc, found, err, want)

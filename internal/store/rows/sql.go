@@ -45,7 +45,7 @@ func (c *connection) RewriteQuery(_ context.Context, conn *pgx.Conn, _ string, _
 // Ask runs a statement whose arguments and columns any driver of database/sql has.
 func Ask(ctx context.Context, db Querier, query string, args ...any) (Result, error) {
 	if s, ok := db.(*SQL); ok {
-		return s.Tx.QueryContext(ctx, query, args...) //nolint:rowserrcheck,sqlclosecheck // the caller's
+		return s.Tx.QueryContext(ctx, query, args...) //nolint:rowserrcheck // the caller's
 	}
 	found, err := db.Query(ctx, query, args...)
 	if err != nil {
