@@ -62,12 +62,12 @@ COMMENT ON COLUMN tidemark.wrapping_keys.recorded_by IS 'database login that use
 COMMENT ON COLUMN tidemark.wrapping_keys.recorded_at IS 'time of that';
 
 -- wrapping_key returns the check value of a wrapping key, in base64, NULL if there is none. With p_check it
--- records that one unless there is one: it waits for a transaction that is recording one. Only operators replace
--- a check value.
+-- records that one unless there is one: it waits up to 10 s for a transaction that is recording one (SQLSTATE
+-- 55P03). Only operators replace a check value.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.wrapping_key(p_name text, p_check text) RETURNS text
     LANGUAGE plpgsql SECURITY DEFINER
-    SET search_path = pg_catalog, pg_temp
+    SET lock_timeout = '10s' SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     IF p_check <> '' THEN

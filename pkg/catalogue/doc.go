@@ -11,8 +11,8 @@
 // [Wrapper]. A program without the wrapping key cannot read the fields. Once a subject's key is deleted, no program
 // can. A sealed value opens only in its event and at its place in the payload.
 //
-// The package owns tidemark.keys. It does not append and does not read by itself. A Catalogue and a Sealer
-// are safe for concurrent use.
+// The package owns tidemark.keys and tidemark.wrapping_keys. It does not append and does not read by itself. A
+// Catalogue and a Sealer are safe for concurrent use.
 //
 // Stability: as of version 1, no field or function changes its meaning, and structs may get fields.
 // Interfaces get no methods.

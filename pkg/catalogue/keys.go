@@ -205,7 +205,7 @@ func readKeys(
 }
 
 // keysFor returns the keys of subjects, and creates those that are missing, in the transaction that
-// appends. The database is always asked: a key in memory may be deleted. tx is of pgx or database/sql.
+// appends. The database is always asked: a key in memory may be deleted.
 func (s *Sealer) keysFor(ctx context.Context, tx event.Querier, subjects []string) (map[string]*dataKey, error) {
 	stored, all := make([]storedKey, len(subjects)), make([]*storedKey, len(subjects))
 	for i, subject := range subjects {

@@ -1,6 +1,7 @@
 package catalogue
 
 import (
+	"cmp"
 	"encoding"
 	"encoding/json"
 	"fmt"
@@ -46,16 +47,25 @@ func hasField(t reflect.Type, path []string) bool {
 	case t.Kind() != reflect.Struct:
 		return false
 	}
-	for _, f := range reflect.VisibleFields(t) {
-		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-		if name == "" {
-			name = f.Name
-		}
-		if f.IsExported() && f.Tag.Get("json") != "-" && name == path[0] && hasField(f.Type, path[1:]) {
-			return true
+	return slices.ContainsFunc(reflect.VisibleFields(t), func(f reflect.StructField) bool {
+		name := cmp.Or(jsonName(f), f.Name)
+		return f.IsExported() && f.Tag.Get("json") != "-" && isPromoted(t, f) && name == path[0] && hasField(f.Type, path[1:])
+	})
+}
+
+func jsonName(f reflect.StructField) string {
+	name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+	return name
+}
+
+// isPromoted reports whether the JSON of t has a field at its top: an embedded struct with a name is an object.
+func isPromoted(t reflect.Type, f reflect.StructField) bool {
+	for n := 1; n < len(f.Index); n++ {
+		if jsonName(t.FieldByIndex(f.Index[:n])) != "" {
+			return false
 		}
 	}
-	return false
+	return true
 }
 
 // encodesItself reports whether a type has an encoding of its own, which may have any fields.

@@ -15,8 +15,11 @@ type address struct {
 	Extra any `json:"extra"`
 }
 
+type named struct{ Street string }
+
 type person struct {
 	*address
+	named `json:"named"`
 
 	Name     string               `json:"name,omitempty"`
 	Homes    []*address           `json:"homes"`
@@ -35,7 +38,7 @@ func TestFieldsOfATypeAreThoseOfItsJSON(t *testing.T) {
 	for path, known := range map[string]bool{
 		"name": true, "City": true, "homes.City": true, "homes": true, "friends.ann.City": true, "extra.any.thing": true,
 		"raw.any": true, "born": true, "homes.extra.x": true, "$tags.name": true,
-		"surname": false, "Name": false, "homes.city": false, "name.first": false, "Secret": false, "internal": false,
+		"surname": false, "Street": false, "Name": false, "homes.city": false, "name.first": false, "Secret": false, "internal": false,
 		"friends.ann.street": false, "Homes.City": false,
 	} {
 		_, err := catalogue.New(catalogue.EventType{Type: Joined, Personal: []string{path}})

@@ -1,6 +1,7 @@
 package catalogue_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -8,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/stdlib"
 
 	"github.com/tidemark-go/tidemark/pkg/catalogue"
@@ -91,8 +93,8 @@ func TestARotationRecordsItsWrappingKey(t *testing.T) {
 	v.with(wrongNewerKey).refusesNew("after the rotation", "zoe")
 }
 
-// TestTheRightWrappingKeyIsTrusted has a record of another one, which nobody can open, and which programs
-// that run have taken for the right one.
+// TestTheRightWrappingKeyIsTrusted starts with a record of a wrong key. The programs that run have taken that key
+// for the right one, and others cannot open the record.
 func TestTheRightWrappingKeyIsTrusted(t *testing.T) {
 	t.Parallel()
 	v := newVault(t)
@@ -194,5 +196,25 @@ func TestAKeyThatDoesNotOpenHidesNoWrappingKey(t *testing.T) {
 	v.append("shop", ordered("ann", 1))
 	if n, err := v.with(wrappingKey, newerWrappingKey).sealer.Rotate(t.Context(), v.Pool); n != 0 || err != nil {
 		t.Errorf("%d keys are wrapped anew: %v", n, err)
+	}
+}
+
+// TestARecordThatIsBeingMadeHoldsUpOthersForABoundedTime leaves a transaction open that records a wrapping key.
+func TestARecordThatIsBeingMadeHoldsUpOthersForABoundedTime(t *testing.T) {
+	t.Parallel()
+	v := newVault(t)
+	tx, err := v.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }()
+	const record = `SELECT tidemark.wrapping_key('2031', encode(decode(repeat('00', 40), 'hex'), 'base64'))`
+	if _, err := tx.Exec(t.Context(), record); err != nil {
+		t.Fatal(err)
+	}
+	_, err = v.Exec(t.Context(), record)
+	var refused *pgconn.PgError
+	if !errors.As(err, &refused) || refused.Code != "55P03" {
+		t.Errorf("got %v", err)
 	}
 }

@@ -3,7 +3,6 @@ package catalogue
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 
 	"github.com/tidemark-go/tidemark/internal/text"
 	"github.com/tidemark-go/tidemark/pkg/event"
@@ -24,26 +23,26 @@ type writtenType struct {
 // cannot have is an error: an upcaster made by [Convert], and a Schema whose text is not JSON. A [Sealer] is not in
 // it.
 func (c *Catalogue) MarshalJSON() ([]byte, error) {
-	types := map[string]writtenType{}
+	types := map[string]json.RawMessage{}
 	for _, t := range c.all() {
 		w := writtenType{
-			Version: t.given.Version, Intent: t.given.Intent, Aliases: t.given.Aliases, Upcast: maps.Clone(t.given.Upcast),
+			Version: t.given.Version, Intent: t.given.Intent, Aliases: t.given.Aliases, Upcast: t.given.Upcast,
 			Subject: t.given.Subject, Personal: t.given.Personal,
 		}
 		if t.Schema != nil {
 			w.Schema = json.RawMessage(t.Schema.String())
 		}
-		if _, err := json.Marshal(w); err != nil {
+		var err error
+		if types[t.Name], err = json.Marshal(w); err != nil {
 			return nil, fmt.Errorf("event type %s: %w", text.Shortened(t.Name), err)
 		}
-		types[t.Name] = w
 	}
 	unknown := "accept"
 	if c != nil && c.refuseUnknown {
 		unknown = "refuse"
 	}
 	return json.Marshal(struct {
-		UnknownTypes string                 `json:"unknown_types"`
-		Types        map[string]writtenType `json:"types"`
+		UnknownTypes string                     `json:"unknown_types"`
+		Types        map[string]json.RawMessage `json:"types"`
 	}{unknown, types})
 }

@@ -2,12 +2,10 @@ package operator
 
 import (
 	"context"
-	"fmt"
 	"iter"
 	"time"
 
 	"github.com/tidemark-go/tidemark/internal/admin"
-	"github.com/tidemark-go/tidemark/internal/operator/acts"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
 )
 
@@ -22,8 +20,6 @@ type Filter struct {
 	Fingerprint string   // of the message: equal for messages that differ only in numbers and names
 	Status      []string // "failed" or "dead"
 }
-
-func (f Filter) of() admin.FailedFilter { return admin.FailedFilter(f) }
 
 // FailedCampaign is a campaign that a projection could not apply an event of.
 type FailedCampaign struct {
@@ -45,11 +41,11 @@ type FailedCampaign struct {
 // iterated, so it shows what changes meanwhile. An error is its last value.
 func (o Operator) Failed(ctx context.Context, f Filter) iter.Seq2[FailedCampaign, error] {
 	return func(yield func(FailedCampaign, error) bool) {
-		if o.DB == nil {
-			yield(FailedCampaign{}, fmt.Errorf("%w: Operator.DB is missing", ErrInvalid))
+		if _, err := o.acts(); err != nil {
+			yield(FailedCampaign{}, err)
 			return
 		}
-		filter := f.of().Filter()
+		filter := admin.FailedFilter(f).Filter()
 		if len(filter.Status) == 0 {
 			filter.Status = []failed.Status{failed.Failed, failed.Dead}
 		}
@@ -88,21 +84,8 @@ func failedOf(c *failed.Campaign) FailedCampaign {
 // RequeueAll retries all failed campaigns that f chooses now, as if they had never failed. Workers do it in
 // batches: see [Operator.Operation]. Errors: [ErrNotFound] if f chooses none.
 func (o Operator) RequeueAll(ctx context.Context, f Filter) (Operation, error) {
-	if o.DB == nil {
-		return Operation{}, fmt.Errorf("%w: Operator.DB is missing", ErrInvalid)
-	}
-	with := values{
+	return o.begin(ctx, "requeueManyFailed", values{
 		"group": {f.Group}, "projection": {f.Projection}, "campaign": {f.CampaignID}, "type": {f.EventType},
 		"class": {f.Class}, "code": {f.Code}, "fingerprint": {f.Fingerprint}, "status": f.Status, "all": {"true"},
-	}
-	act, _ := acts.Named("requeueManyFailed")
-	in, err := act.Input(func(name string) ([]string, bool) { given, ok := with[name]; return given, ok })
-	if err != nil {
-		return Operation{}, err
-	}
-	plan, err := act.Preview(ctx, admin.On(o.DB), o.request(""), in)
-	if err != nil {
-		return Operation{}, err
-	}
-	return o.begin(ctx, act.Name, with, plan.Typed)
+	})
 }

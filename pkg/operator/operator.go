@@ -12,7 +12,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"strings"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -20,6 +20,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/auth"
 	"github.com/tidemark-go/tidemark/internal/operator/acts"
+	"github.com/tidemark-go/tidemark/internal/operator/param"
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
@@ -153,14 +154,20 @@ func (o Operator) Undrain(ctx context.Context, worker string) error {
 type values map[string][]string
 
 // do does an act and decodes its result into detail; nil: it has none. Calling a method is the
-// confirmation; typed is that of an act whose text depends on what it finds.
-func (o Operator) do(ctx context.Context, name string, detail any, with values, typed ...string) error {
-	if o.DB == nil {
-		return fmt.Errorf("%w: Operator.DB is missing", ErrInvalid)
+// confirmation.
+func (o Operator) do(ctx context.Context, name string, detail any, with values) error {
+	on, err := o.acts()
+	if err != nil {
+		return err
 	}
 	act, found := acts.Named(name)
 	if !found {
-		return fmt.Errorf("%w: there is no act %s", ErrInvalid, name)
+		return fmt.Errorf("there is no act %s", name)
+	}
+	for parameter := range with {
+		if !slices.Contains(param.Names(act.Params), parameter) {
+			return fmt.Errorf("%s has no parameter %s", name, parameter)
+		}
 	}
 	in, err := act.Input(func(parameter string) ([]string, bool) {
 		given, ok := with[parameter]
@@ -169,12 +176,26 @@ func (o Operator) do(ctx context.Context, name string, detail any, with values, 
 	if err != nil {
 		return err
 	}
-	confirm := strings.Join(append(typed, act.Typed(in)), "")
-	done, err := act.Do(ctx, admin.On(o.DB), o.request(confirm), in)
+	confirm := act.Typed(in)
+	if confirm == "" && act.Confirms { // it depends on what there is
+		plan, err := act.Preview(ctx, on, o.request(""), in)
+		if err != nil {
+			return err
+		}
+		confirm = plan.Typed
+	}
+	done, err := act.Do(ctx, on, o.request(confirm), in)
 	if err != nil || detail == nil {
 		return err
 	}
 	return json.Unmarshal(done.Detail, detail)
+}
+
+func (o Operator) acts() (*admin.Acts, error) {
+	if o.DB == nil {
+		return nil, fmt.Errorf("%w: Operator.DB is missing", ErrInvalid)
+	}
+	return admin.On(o.DB), nil
 }
 
 func (o Operator) request(confirm string) admin.Request {

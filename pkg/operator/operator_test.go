@@ -216,12 +216,24 @@ func TestWhatIsPausedWaitsAndWhatIsRebuiltGoesBack(t *testing.T) {
 		s.must(s.op.Resume(ctx, target))
 		s.eventually("it is resumed", `SELECT count(*) = 0 FROM tidemark.pauses`)
 	}
-	begun, err := s.op.Rebuild(ctx, operator.Rebuild{Projection: "seats", Version: new(1), Keep: new(time.Hour), MaxShare: new(1.0)})
+	begun, err := s.op.Rebuild(ctx, operator.Rebuild{
+		Projection: "seats", Version: new(1), Keep: new(time.Hour), MaxShare: new(1.0), AllowFailed: new(int64(2)), Verify: new(10),
+		Ignore: []string{"n"},
+	})
 	if err != nil || !begun {
 		t.Fatalf("%v, %v", begun, err)
 	}
+	var detail string
+	s.must(s.pool.QueryRow(ctx, `SELECT detail FROM tidemark.operator_log WHERE act = 'rebuild_started'`).Scan(&detail))
+	for _, option := range []string{
+		`"version": 1`, `"max_share": 1`, `"allow_failed": 2`, `"keep": "1h0m0s"`, `"verify": 10`, `"ignore": ["n"]`,
+	} {
+		if !strings.Contains(detail, option) {
+			t.Errorf("the rebuild has %s, want %s", detail, option)
+		}
+	}
 	s.eventually("it is rebuilt", `SELECT count(*) = 1 FROM tidemark.projections WHERE name = 'seats~previous'`)
-	s.ends(s.op.RollBack(ctx, operator.RollBack{Projection: "seats"}))
+	s.ends(s.op.RollBack(ctx, operator.RollBack{Projection: "seats", AllowBehind: 1, Keep: time.Hour}))
 	s.has("oak", 1)
 	if err := s.op.AbortRebuild(ctx, "seats"); err == nil {
 		t.Error("a rebuild that does not run was aborted")

@@ -25,8 +25,8 @@ type Rebuild struct {
 func (o Operator) Rebuild(ctx context.Context, r Rebuild) (begun bool, err error) {
 	with := values{"projection": {r.Projection}, "ignore": r.Ignore}
 	set(with, "version", r.Version)
-	set(with, "max-share", r.MaxShare)
-	set(with, "allow-failed", r.AllowFailed)
+	set(with, "max_share", r.MaxShare)
+	set(with, "allow_failed", r.AllowFailed)
 	set(with, "keep", r.Keep)
 	set(with, "verify", r.Verify)
 	var done struct{ Begun bool }
@@ -51,7 +51,7 @@ type RollBack struct {
 // RollBack puts back the tables that a rebuild has replaced. A worker does it: see [Operator.Operation]. Another
 // RollBack undoes it. Errors: [ErrNoTables].
 func (o Operator) RollBack(ctx context.Context, r RollBack) (Operation, error) {
-	with := values{"projection": {r.Projection}, "allow-behind": {fmt.Sprint(r.AllowBehind)}}
+	with := values{"projection": {r.Projection}, "allow_behind": {fmt.Sprint(r.AllowBehind)}}
 	if r.Keep != 0 {
 		with["keep"] = []string{r.Keep.String()}
 	}
@@ -93,19 +93,20 @@ type Operation struct {
 
 // Operation returns an operation as it is now, or [ErrNotFound].
 func (o Operator) Operation(ctx context.Context, id int64) (Operation, error) {
-	if o.DB == nil {
-		return Operation{}, fmt.Errorf("%w: Operator.DB is missing", ErrInvalid)
+	on, err := o.acts()
+	if err != nil {
+		return Operation{}, err
 	}
-	found, err := admin.On(o.DB).Operation(ctx, id)
+	found, err := on.Operation(ctx, id)
 	if err != nil {
 		return Operation{}, err
 	}
 	return operationOf(found), nil
 }
 
-func (o Operator) begin(ctx context.Context, name string, with values, typed ...string) (Operation, error) {
+func (o Operator) begin(ctx context.Context, name string, with values) (Operation, error) {
 	var begun admin.Operation
-	if err := o.do(ctx, name, &begun, with, typed...); err != nil {
+	if err := o.do(ctx, name, &begun, with); err != nil {
 		return Operation{}, err
 	}
 	return operationOf(&begun), nil

@@ -1,10 +1,10 @@
 package rows
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -17,11 +17,13 @@ type SQL struct{ Tx *sql.Tx }
 func (s *SQL) Query(ctx context.Context, query string, args ...any) (pgx.Rows, error) {
 	var conn connection
 	_, err := s.Tx.ExecContext(ctx, "", &conn)
-	if conn.of == nil && !errors.Is(err, sql.ErrTxDone) && ctx.Err() == nil {
-		return nil, fmt.Errorf("read events in a transaction of database/sql, which takes pgx's driver "+
-			"(github.com/jackc/pgx/v5/stdlib): %w", err)
-	}
-	if err != nil {
+	switch {
+	case errors.Is(err, sql.ErrTxDone) || ctx.Err() != nil:
+		return nil, cmp.Or(err, ctx.Err())
+	case conn.of == nil:
+		return nil, errors.Join(errors.New("read events in a transaction of database/sql, which takes pgx's driver "+
+			"(github.com/jackc/pgx/v5/stdlib)"), err)
+	case err != nil:
 		return nil, err
 	}
 	return conn.of.Query(ctx, query, args...)
