@@ -201,17 +201,17 @@ func (d *demo) watch(loading context.Context) error {
 	defer ticks.Stop()
 	halfway := time.NewTimer(d.Length / 2)
 	defer halfway.Stop()
+	killed := false
 	for {
 		var err error
 		select {
 		case <-loading.Done():
-			return nil
-		case <-halfway.C:
-			victim := d.fleet.workers[workers/2]
-			if err = victim.kill(); err == nil {
-				d.say("killed worker %d (pid %d, SIGKILL): the others take over after the lease's %s", victim.number,
-					victim.process.Pid, leaseTTL)
+			if killed || !errors.Is(loading.Err(), context.DeadlineExceeded) {
+				return nil
 			}
+			return d.kill() // a look has taken longer than the second half
+		case <-halfway.C:
+			killed, err = true, d.kill()
 		case <-ticks.C:
 			_, err = d.look(loading)
 		}
@@ -219,6 +219,16 @@ func (d *demo) watch(loading context.Context) error {
 			return err
 		}
 	}
+}
+
+func (d *demo) kill() error {
+	victim := d.fleet.workers[workers/2]
+	if err := victim.kill(); err != nil {
+		return err
+	}
+	d.say("killed worker %d (pid %d, SIGKILL): the others take over after the lease's %s", victim.number,
+		victim.process.Pid, leaseTTL)
+	return nil
 }
 
 func (d *demo) settle(ctx context.Context) (last sample, err error) {
