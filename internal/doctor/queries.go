@@ -24,6 +24,14 @@ const (
 			OR EXISTS (SELECT FROM pg_proc f JOIN pg_namespace n ON n.oid = f.pronamespace
 				WHERE n.nspname = 'tidemark' AND f.proname = 'append' AND has_function_privilege(s.role, f.oid, 'EXECUTE'))`
 
+	// queryFormats returns settings by which Postgres prints values in another way than programs read them.
+	// PgBouncer does not track these.
+	queryFormats = `SELECT format('%s=%s, not %s', s.name, s.setting, w.value)
+		FROM (VALUES ('IntervalStyle', 'postgres'), ('bytea_output', 'hex'), ('extra_float_digits', '1')) AS w (name, value)
+		JOIN pg_settings s ON s.name = w.name
+		WHERE s.setting <> w.value AND (s.name <> 'extra_float_digits' OR s.setting::integer < 1)
+		ORDER BY s.name COLLATE "C"`
+
 	queryDurability = `SELECT current_setting('fsync')::boolean, current_setting('full_page_writes')::boolean,
 		current_setting('synchronous_commit')`
 

@@ -115,8 +115,8 @@ func rowSecurity(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
 	return Finding{Status: OK, Detail: "off for all tables of Tidemark"}, err
 }
 
-func texts(ctx context.Context, tx pgx.Tx, query string) ([]string, error) {
-	return rows.All(ctx, tx, pgx.RowTo[string], "", query)
+func texts(ctx context.Context, db rows.Querier, query string) ([]string, error) {
+	return rows.All(ctx, db, pgx.RowTo[string], "", query)
 }
 
 // pooler looks for a pooler that gives each transaction another session, and tests whether prepared
@@ -138,6 +138,18 @@ func pooler(ctx context.Context, pool *pgxpool.Pool, timeout time.Duration) Find
 		return warn("there is one, and prepared statements do not get through it",
 			"set max_prepared_statements in PgBouncer 1.21 or newer, or default_query_exec_mode=exec in the URL; and "+
 				"TIDEMARK_LISTEN=false. See docs/guides/operations/pgbouncer.md")
+	}
+	if mode := pool.Config().ConnConfig.DefaultQueryExecMode; mode == pgx.QueryExecModeExec ||
+		mode == pgx.QueryExecModeSimpleProtocol {
+		formats, err := texts(ctx, pool, queryFormats)
+		if err != nil {
+			return warn(fmt.Sprintf("there is one; could not look at its sessions: %v", err), "look again")
+		}
+		if len(formats) > 0 {
+			return warn("there is one, and its sessions have "+strings.Join(formats, ", ")+
+				": values come as text in this default_query_exec_mode",
+				"ALTER DATABASE … RESET and ALTER ROLE … RESET these settings, or leave out default_query_exec_mode")
+		}
 	}
 	return Finding{
 		Status: OK,
