@@ -31,12 +31,12 @@ func heroes() projection.Document[Hero] {
 	return projection.Document[Hero]{
 		Name: "heroes", Version: 1,
 		Key: func(e event.Event) (string, error) { return e.AggregateID, nil },
-		On: []projection.Fold[Hero]{
-			projection.On(Joined, func(h *Hero, _ event.Event, joined Hero) error {
+		On: event.Folds[Hero]{
+			event.On(Joined, func(h *Hero, _ event.Event, joined Hero) error {
 				*h = joined
 				return nil
 			}),
-			projection.On(Wounded, func(h *Hero, _ event.Event, w Wound) error {
+			event.On(Wounded, func(h *Hero, _ event.Event, w Wound) error {
 				h.HP -= w.Points
 				return nil
 			}),

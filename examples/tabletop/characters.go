@@ -54,7 +54,7 @@ func (c *Character) fold(e event.Event) error {
 		c.HitPoints += p.Amount
 		return err
 	case CharacterDeletedType:
-		return projection.Delete
+		return event.Delete
 	}
 	return nil
 }

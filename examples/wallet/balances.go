@@ -14,18 +14,25 @@ type balance struct {
 
 // balances keeps one document for each wallet.
 func balances() projection.Document[balance] {
-	return projection.Document[balance]{
-		Name: "wallet_balances", Version: 1, Types: []string{opened, deposited, withdrawn, sent, received},
-		Key: func(e event.Event) (string, error) { return e.AggregateID, nil },
-		Fold: func(b *balance, e event.Event) error {
-			m, err := event.Decode[moved](e)
-			if e.Type == opened {
-				b.Owner = m.Owner
-				return err
-			}
-			b.Balance += change(e.Type, m.Amount)
+	move := func(sign int64) func(b *balance, _ event.Event, m moved) error {
+		return func(b *balance, _ event.Event, m moved) error {
+			b.Balance += sign * m.Amount
 			b.Movement++
-			return err
+			return nil
+		}
+	}
+	return projection.Document[balance]{
+		Name: "wallet_balances", Version: 1,
+		Key: func(e event.Event) (string, error) { return e.AggregateID, nil },
+		On: event.Folds[balance]{
+			event.On(opened, func(b *balance, _ event.Event, m moved) error {
+				b.Owner = m.Owner
+				return nil
+			}),
+			event.On(deposited, move(1)),
+			event.On(received, move(1)),
+			event.On(withdrawn, move(-1)),
+			event.On(sent, move(-1)),
 		},
 	}
 }

@@ -17,19 +17,21 @@ type day struct {
 // days keeps one document for each day in UTC, across all wallets.
 func days() projection.Document[day] {
 	return projection.Document[day]{
-		Name: "wallet_days", Version: 1, Types: []string{deposited, withdrawn, sent}, Scope: projection.ScopeJournal,
+		Name: "wallet_days", Version: 1, Scope: projection.ScopeJournal,
 		Key: func(e event.Event) (string, error) { return e.OccurredAt.UTC().Format(time.DateOnly), nil },
-		Fold: func(d *day, e event.Event) error {
-			m, err := event.Decode[moved](e)
-			switch e.Type {
-			case deposited:
+		On: event.Folds[day]{
+			event.On(deposited, func(d *day, _ event.Event, m moved) error {
 				d.Deposited += m.Amount
-			case withdrawn:
+				return nil
+			}),
+			event.On(withdrawn, func(d *day, _ event.Event, m moved) error {
 				d.Withdrawn += m.Amount
-			case sent:
+				return nil
+			}),
+			event.On(sent, func(d *day, _ event.Event, m moved) error {
 				d.Transferred += m.Amount
-			}
-			return err
+				return nil
+			}),
 		},
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -24,7 +25,7 @@ func TestTheTotalsOfADayAreThoseOfAllWallets(t *testing.T) {
 	t.Cleanup(server.Close)
 	midnight := time.Date(2026, 5, 4, 0, 0, 0, 0, time.UTC)
 	for i, m := range []struct {
-		eventType string
+		eventType event.Type[moved]
 		moved     moved
 		at        time.Duration
 	}{

@@ -29,31 +29,37 @@ func (w wallets) request(ctx context.Context, from, to string, amount int64) err
 func transfers() projection.Process[funds] {
 	return projection.Process[funds]{
 		Name: "wallet_transfers", Version: 1,
-		Types: []string{opened, deposited, withdrawn, requested, sent, received},
-		Key:   func(e event.Event) (string, error) { return e.AggregateID, nil },
-		Fold:  func(f *funds, e event.Event) error { return f.add(e) },
-		React: func(f *funds, e event.Event) ([]projection.Do, error) {
-			m, err := event.Decode[moved](e)
-			other := moved{Wallet: m.With, With: m.Wallet, Amount: m.Amount, Transfer: m.Transfer}
-			switch {
-			case e.Type == requested:
+		Key: func(e event.Event) (string, error) { return e.AggregateID, nil },
+		On:  funding(),
+		React: []projection.Reaction[funds]{
+			projection.React(requested, func(f *funds, e event.Event, m moved) ([]projection.Do, error) {
 				m.Transfer = e.ID.String()
 				if !f.Granted {
-					return then(refused, m), err
+					return then(refused, m), nil
 				}
-				return then(sent, m), err
-			case e.Type == sent && m.Transfer != "":
-				return then(received, other), err
-			case e.Type == received && m.Transfer != "":
-				return then(settled, other), err
-			}
-			return nil, err
+				return then(sent, m), nil
+			}),
+			projection.React(sent, func(_ *funds, _ event.Event, m moved) ([]projection.Do, error) {
+				return then(received, m.other()), nil
+			}),
+			projection.React(received, func(_ *funds, _ event.Event, m moved) ([]projection.Do, error) {
+				return then(settled, m.other()), nil
+			}),
 		},
 	}
 }
 
-// then appends one event at once.
-func then(eventType string, m moved) []projection.Do {
+// then appends one event at once, if it is part of a requested transfer.
+func then(eventType event.Type[moved], m moved) []projection.Do {
+	if m.Transfer == "" {
+		return nil
+	}
 	e := newEvent(eventType, m)
 	return []projection.Do{{Campaign: e.CampaignID, Events: []event.Event{e}}}
+}
+
+// other returns the transfer as the other wallet has it.
+func (m moved) other() moved {
+	m.Wallet, m.With = m.With, m.Wallet
+	return m
 }

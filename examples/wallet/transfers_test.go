@@ -95,16 +95,17 @@ func TestRequestedTransfersConserveMoneyWhoeverIsKilled(t *testing.T) {
 	if sum := tally.Value[int](t, pool, `SELECT sum((doc ->> 'balance')::bigint) FROM wallet_balances`); sum != 4*each {
 		t.Errorf("the wallets hold %d, want %d", sum, 4*each)
 	}
+	all, _, err := journal.Decide(t.Context(), pool, fundsOf(ids), transfers().FoldByKey)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, id := range ids {
-		model := fundsOf(id)
-		if _, err := journal.DecideAll(t.Context(), pool, model); err != nil {
-			t.Fatal(err)
-		}
+		f := all[id]
 		b, _, err := balances().GetKey(t.Context(), pool, "wallet-"+id, id)
 		state, _, err2 := transfers().Get(t.Context(), pool, id)
-		if err != nil || err2 != nil || model.State.Balance < 0 || model.State.Held != 0 || b.Balance != model.State.Balance ||
-			state != model.State {
-			t.Errorf("wallet %s has %+v, the read model %+v, %v, the process %+v, %v", id, model.State, b, err, state, err2)
+		if err != nil || err2 != nil || f.Balance < 0 || f.Held != 0 || b.Balance != f.Balance ||
+			state != f {
+			t.Errorf("wallet %s has %+v, the read model %+v, %v, the process %+v, %v", id, f, b, err, state, err2)
 		}
 	}
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -29,18 +28,18 @@ const mostFunds = 1_000_000_000_000_000
 
 // The types of events. A transfer is one sent and one received, both tagged with both wallets.
 const (
-	opened    = "wallet_opened"
-	deposited = "funds_deposited"
-	withdrawn = "funds_withdrawn"
-	sent      = "funds_sent"
-	received  = "funds_received"
+	opened    event.Type[moved] = "wallet_opened"
+	deposited event.Type[moved] = "funds_deposited"
+	withdrawn event.Type[moved] = "funds_withdrawn"
+	sent      event.Type[moved] = "funds_sent"
+	received  event.Type[moved] = "funds_received"
 )
 
 // The types of events that only requested transfers have.
 const (
-	requested = "transfer_requested"
-	refused   = "transfer_refused"
-	settled   = "transfer_settled"
+	requested event.Type[moved] = "transfer_requested"
+	refused   event.Type[moved] = "transfer_refused"
+	settled   event.Type[moved] = "transfer_settled"
 )
 
 // moved is the payload of all types.
@@ -60,44 +59,45 @@ type funds struct {
 	Granted bool  // whether the latest request has found enough
 }
 
-// fundsOf returns the decision model of a wallet. It sees no events of other wallets, except
-// transfers, which carry its tag too.
-func fundsOf(wallet string) *journal.Model[funds] {
-	query := event.Tagged([]string{tag(wallet)}, opened, deposited, withdrawn, sent, received, requested)
-	return journal.NewModel(query, func(f *funds, e event.Event) error {
-		if e.AggregateID != wallet {
-			return nil
-		}
-		return f.add(e)
-	})
+// fundsOf selects the events of wallets. It selects none of other wallets, except transfers, which carry their tags too.
+func fundsOf(wallets []string) (q event.Query) {
+	for _, wallet := range wallets {
+		q = q.Or(event.Tagged([]string{tag(wallet)}, funding().Types()...))
+	}
+	return q
 }
 
-// add changes the funds by an event of the wallet. A request that finds enough holds the amount until
-// it is sent.
-func (f *funds) add(e event.Event) error {
-	m, err := event.Decode[moved](e)
-	f.Open = true
-	f.Balance += change(e.Type, m.Amount)
-	switch {
-	case e.Type == requested:
-		if f.Granted = m.Amount <= f.Balance-f.Held; f.Granted {
-			f.Held += m.Amount
-		}
-	case e.Type == sent && m.Transfer != "":
+// funding changes the funds by the events of a wallet. A request that finds enough holds the amount until it is
+// sent. Decisions have it as well as transfers.
+func funding() event.Folds[funds] {
+	return event.Folds[funds]{
+		event.On(opened, func(f *funds, _ event.Event, _ moved) error {
+			f.Open = true
+			return nil
+		}),
+		event.On(deposited, take),
+		event.On(received, take),
+		event.On(withdrawn, give),
+		event.On(sent, give),
+		event.On(requested, func(f *funds, _ event.Event, m moved) error {
+			if f.Granted = m.Amount <= f.Balance-f.Held; f.Granted {
+				f.Held += m.Amount
+			}
+			return nil
+		}),
+	}
+}
+
+func take(f *funds, _ event.Event, m moved) error {
+	f.Balance += m.Amount
+	return nil
+}
+
+func give(f *funds, _ event.Event, m moved) error {
+	if f.Balance -= m.Amount; m.Transfer != "" {
 		f.Held -= m.Amount
 	}
-	return err
-}
-
-// change returns the effect of an event on the balance of its wallet.
-func change(eventType string, amount int64) int64 {
-	switch eventType {
-	case deposited, received:
-		return amount
-	case withdrawn, sent:
-		return -amount
-	}
-	return 0
+	return nil
 }
 
 func tag(wallet string) string { return "wallet=" + wallet }
@@ -135,7 +135,7 @@ func (w wallets) withdraw(ctx context.Context, wallet string, amount int64) erro
 	})
 }
 
-// transfer makes one decision about two wallets: two models, one read, one condition, one append.
+// transfer makes one decision about two wallets: two states, one read, one condition, one append.
 func (w wallets) transfer(ctx context.Context, from, to string, amount int64) error {
 	if from == to {
 		return errSameWallet
@@ -180,24 +180,19 @@ func (f funds) admit(amount int64) error {
 	return nil
 }
 
-// decide updates the models of the wallets and appends the events that rule decides. It retries
-// when another append got ahead.
+// decide folds the funds of the wallets and appends the events that rule decides. It retries when another append
+// got ahead.
 func (w wallets) decide(ctx context.Context, ids []string, rule func([]funds) ([]event.Event, error)) error {
 	_, err := w.journal.CommitIf(ctx, w.pool, func(ctx context.Context, db event.Querier) ([]event.Event,
 		journal.Condition, error,
 	) {
-		models, folders := make([]*journal.Model[funds], len(ids)), make([]journal.Folder, len(ids))
-		for i, id := range ids {
-			models[i] = fundsOf(id)
-			folders[i] = models[i]
-		}
-		condition, err := journal.DecideAll(ctx, db, folders...)
+		all, condition, err := journal.Decide(ctx, db, fundsOf(ids), transfers().FoldByKey)
 		if err != nil {
 			return nil, condition, err
 		}
 		states := make([]funds, len(ids))
-		for i, m := range models {
-			states[i] = m.State
+		for i, id := range ids {
+			states[i] = all[id]
 		}
 		events, err := rule(states)
 		return events, condition, err
@@ -208,14 +203,11 @@ func (w wallets) decide(ctx context.Context, ids []string, rule func([]funds) ([
 	return nil
 }
 
-// event returns an event in the campaign of its wallet.
-func newEvent(eventType string, m moved) event.Event {
-	payload, _ := json.Marshal(m) // strings and a number: cannot fail
-	e := event.Event{
-		CampaignID: "wallet-" + m.Wallet, Type: eventType, AggregateType: "wallet", AggregateID: m.Wallet,
-		Tags: []string{tag(m.Wallet)}, Payload: payload,
-	}
-	if m.With != "" {
+// newEvent returns an event in the campaign of its wallet.
+func newEvent(eventType event.Type[moved], m moved) event.Event {
+	e := eventType.New(m)
+	e.CampaignID, e.AggregateType, e.AggregateID = "wallet-"+m.Wallet, "wallet", m.Wallet
+	if e.Tags = []string{tag(m.Wallet)}; m.With != "" {
 		e.Tags = append(e.Tags, tag(m.With))
 	}
 	return e

@@ -51,7 +51,9 @@ func sales(t *testing.T, pool *pgxpool.Pool) *projector.Projector {
 			},
 			projection.Process[int]{
 				Name: "refund", Version: 1, Types: []string{"returned"}, Key: key, Fold: fold,
-				React: func(*int, event.Event) ([]projection.Do, error) { return nil, nil },
+				React: []projection.Reaction[int]{
+					projection.React("returned", func(*int, event.Event, struct{}) ([]projection.Do, error) { return nil, nil }),
+				},
 			},
 		},
 	})

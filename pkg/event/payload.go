@@ -43,7 +43,7 @@ func (e *DecodeError) Error() string { return fmt.Sprintf("decode payload of %s:
 func (e *DecodeError) Unwrap() error { return e.Err }
 
 // Type is the name of an event type, with the Go type T of its payload. It makes events, decodes
-// them, and gives projection.On and projection.Handle the payload's type:
+// them, and gives event.On and projection.Handle the payload's type:
 //
 //	const Wounded event.Type[Wound] = "hero_wounded"
 //

@@ -50,9 +50,12 @@ func Reactions[S any](
 	p projection.Process[S], events []event.Event,
 ) (todo []projection.Do, states map[string]S, err error) {
 	f := newFolds(projection.Document[S]{
-		Name: p.Name, Version: p.Version, On: p.On, Fold: p.Fold, Types: p.Types, Key: p.Key,
+		Name: p.Name, Version: p.Version, On: p.On, Fold: p.Fold, Types: p.Spec().Types, Key: p.Key,
 		Scope: projection.ScopeJournal,
 	})
+	react := groupstate.Engine(p).(interface {
+		ReactOne(state *S, e event.Event) ([]projection.Do, error)
+	}).ReactOne
 	states = map[string]S{}
 	if err := mistake(p); err != nil {
 		return nil, states, err
@@ -66,7 +69,7 @@ func Reactions[S any](
 				states[key.Key] = state
 			}
 			var do []projection.Do
-			do, err = p.React(&state, e)
+			do, err = react(&state, e)
 			todo = append(todo, do...)
 		}
 		if err != nil {

@@ -59,9 +59,9 @@ func stock() projection.Document[int] {
 			s, err := event.Decode[sale](e)
 			return s.Article, err
 		},
-		On: []projection.Fold[int]{
-			projection.On(delivered, func(n *int, _ event.Event, s sale) error { *n += s.Amount; return nil }),
-			projection.On(sold, func(n *int, _ event.Event, s sale) error { *n -= s.Amount; return nil }),
+		On: event.Folds[int]{
+			event.On(delivered, func(n *int, _ event.Event, s sale) error { *n += s.Amount; return nil }),
+			event.On(sold, func(n *int, _ event.Event, s sale) error { *n -= s.Amount; return nil }),
 		},
 	}
 }
@@ -80,11 +80,13 @@ func ExampleDocuments() {
 func ExampleReactions() {
 	reorder := projection.Process[int]{
 		Name: "reorder", Version: 1, Key: stock().Key, On: stock().On,
-		React: func(n *int, _ event.Event) ([]projection.Do, error) {
-			if *n >= 0 {
-				return nil, nil
-			}
-			return []projection.Do{{Campaign: "purchases", Events: []event.Event{{Type: "ordered"}}}}, nil
+		React: []projection.Reaction[int]{
+			projection.React(sold, func(n *int, _ event.Event, _ sale) ([]projection.Do, error) {
+				if *n >= 0 {
+					return nil, nil
+				}
+				return []projection.Do{{Campaign: "purchases", Events: []event.Event{{Type: "ordered"}}}}, nil
+			}),
 		},
 	}
 	var j given.Journal

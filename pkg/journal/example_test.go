@@ -42,20 +42,23 @@ func ExampleWithCause() {
 // An append that depends on a read expects the seq it read up to. If the campaign has moved on, it
 // decides again.
 func ExampleExactly() {
+	const (
+		SessionStarted event.Type[struct{}] = "session_started"
+		SessionEnded   event.Type[struct{}] = "session_ended"
+	)
+	running := event.Folds[bool]{
+		event.On(SessionStarted, func(running *bool, _ event.Event, _ struct{}) error { *running = true; return nil }),
+		event.On(SessionEnded, func(running *bool, _ event.Event, _ struct{}) error { *running = false; return nil }),
+	}
 	end := func(ctx context.Context, pool *pgxpool.Pool, campaign string) error {
 		id := uuid.Must(uuid.NewV7()) // one id for all attempts, also after a COMMIT whose reply was lost
 		for {
-			running, seq, err := journal.Load(ctx, pool, campaign, func(running *bool, e event.Event) error {
-				if e.Type == "session_started" || e.Type == "session_ended" {
-					*running = e.Type == "session_started"
-				}
-				return nil
-			})
-			if err != nil || !running {
+			is, seq, err := journal.Load(ctx, pool, campaign, running.Fold)
+			if err != nil || !is {
 				return errors.Join(err, errors.New("no session is running"))
 			}
 			err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-				_, err := journal.Journal{}.Append(ctx, tx, campaign, journal.Exactly(seq), event.Event{ID: id, Type: "session_ended"})
+				_, err := journal.Journal{}.Append(ctx, tx, campaign, journal.Exactly(seq), event.Event{ID: id, Type: SessionEnded.Name()})
 				return err
 			})
 			if !errors.Is(err, journal.ErrVersionConflict) {

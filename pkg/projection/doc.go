@@ -11,8 +11,8 @@
 //
 //	var orders = projection.Document[Order]{
 //		Name: "orders", Version: 1,
-//		On: []projection.Fold[Order]{
-//			projection.On(OrderPlaced, func(o *Order, e event.Event, p Placed) error {
+//		On: event.Folds[Order]{
+//			event.On(OrderPlaced, func(o *Order, e event.Event, p Placed) error {
 //				o.Customer = p.Customer
 //				return nil
 //			}),

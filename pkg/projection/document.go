@@ -15,9 +15,6 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
-// Delete is returned by a fold of a [Document] or [Process] to delete the document. A later event may recreate it.
-var Delete = errors.New("delete the document")
-
 // Document is a projection that keeps one JSON document per key of a campaign. A group's documents
 // are read in one query, folded in memory and written once each, so it is the fastest kind. Name, Version, and
 // On or Fold are required.
@@ -28,12 +25,11 @@ type Document[T any] struct {
 	Name    string // also the table's
 	Version int    // from 1; raise it when the documents or their meaning change
 
-	// On changes the document by events of some types, one function for each. A document is at first the zero
-	// T. The functions must depend only on their arguments.
-	On []Fold[T]
+	// On changes the document by events of some types: one [event.On] for each.
+	On event.Folds[T]
 
-	// Fold changes the document by the events that On has no function for. With it, Types are the event types
-	// that the document wants, nil for all; without it, they are those of On.
+	// Fold changes the document by the events that On has no function for; it may return [event.Delete]. With
+	// it, Types are the event types that the document wants, nil for all; without it, they are those of On.
 	Fold  func(doc *T, e event.Event) error
 	Types []string
 
@@ -44,7 +40,7 @@ type Document[T any] struct {
 	// Keys is for events that change several documents, instead of Key: it returns their keys, in any
 	// order and each once, up to 64; none if the event concerns no document. A key has 1 to 1024 bytes,
 	// and is not [AllKeys]. Anything else is a failure of the event. The event is folded once for each
-	// key: functions made with [OnKey] learn which one. Keys must depend only on the event.
+	// key: functions made with [event.OnKey] learn which one. Keys must depend only on the event.
 	Keys func(e event.Event) ([]string, error)
 
 	// Scope is which events a document sees: of one campaign (the default), or of all of them in the
@@ -64,38 +60,6 @@ type Document[T any] struct {
 	OnFailure   Policy
 	OnFailureOf map[string]Policy
 	Classify    func(err error) Class
-}
-
-// Fold is how events of one type change a D, which is a document or a state. Make it with [On] or [OnKey].
-type Fold[D any] struct {
-	eventType string
-	fold      func(doc *D, key string, e event.Event) error
-}
-
-// On has a function fold the events of a type into a D. The payload is decoded into P (encoding/json), and may
-// be shared with other projections: do not change it. The function returns [Delete] to delete the document.
-func On[D, P any](eventType event.Type[P], fold func(doc *D, e event.Event, payload P) error) Fold[D] {
-	return Fold[D]{string(eventType), func(doc *D, _ string, e event.Event) error {
-		payload, err := event.Decode[P](e)
-		if err != nil {
-			return err
-		}
-		return fold(doc, e, payload)
-	}}
-}
-
-// OnKey is [On] for a function that needs the key of the document it changes. Where an event changes several
-// documents, the key tells which part of the event is for this one.
-func OnKey[D, P any](
-	eventType event.Type[P], fold func(doc *D, key string, e event.Event, payload P) error,
-) Fold[D] {
-	return Fold[D]{string(eventType), func(doc *D, key string, e event.Event) error {
-		payload, err := event.Decode[P](e)
-		if err != nil {
-			return err
-		}
-		return fold(doc, key, e, payload)
-	}}
 }
 
 // Get reads the document of a campaign from db, or across campaigns that of a key. The table may be behind the
@@ -174,10 +138,7 @@ func (d Document[T]) types() []string {
 	if d.Fold != nil && d.Types == nil {
 		return nil
 	}
-	types := slices.Clone(d.Types)
-	for _, fold := range d.On {
-		types = append(types, fold.eventType)
-	}
+	types := append(d.On.Types(), d.Types...)
 	slices.Sort(types)
 	return slices.Compact(types)
 }

@@ -23,13 +23,18 @@ func (d Document[T]) prepared() *document[T] {
 	for i, query := range queries {
 		queries[i] = fmt.Sprintf(query, pgx.Identifier{d.Name}.Sanitize())
 	}
-	of := &document[T]{
-		Document: d.keyed(), load: queries[0], insert: queries[1], update: queries[2], deleteAll: queries[3],
-	}
+	of := d.folded()
+	of.load, of.insert, of.update, of.deleteAll = queries[0], queries[1], queries[2], queries[3]
+	return of
+}
+
+// folded returns the document without its queries.
+func (d Document[T]) folded() *document[T] {
+	of := &document[T]{Document: d.keyed()}
 	if len(d.On) > 0 {
 		of.folds = map[string]func(doc *T, key string, e event.Event) error{}
 		for _, fold := range d.On {
-			of.folds[fold.eventType] = fold.fold
+			of.folds[fold.Name()] = fold.Apply
 		}
 	}
 	return of
@@ -234,12 +239,15 @@ func (d *document[T]) fold(doc *T, key string, e event.Event, none bool) (delete
 	if none && d.DropErased && e.Erased() && string(e.Payload) == "{}" {
 		return true, nil
 	}
-	if fold := d.folds[e.Type]; fold != nil {
+	switch fold := d.folds[e.Type]; {
+	case fold != nil:
 		err = fold(doc, key, e)
-	} else {
+	case d.Fold != nil:
 		err = d.Fold(doc, e)
+	default: // a process reacts to it, and its state does not change
+		return none, nil
 	}
-	if errors.Is(err, Delete) {
+	if errors.Is(err, event.Delete) {
 		*doc = *new(T)
 		return true, nil
 	}

@@ -19,7 +19,10 @@ const (
 )
 
 // EventKeys returns the keys of the documents that an event changes.
-func (d *document[T]) EventKeys(e event.Event) ([]string, error) {
+func (d *document[T]) EventKeys(e event.Event) ([]string, error) { return d.keysOf(e) }
+
+// keysOf is EventKeys of a document with Key or Keys.
+func (d Document[T]) keysOf(e event.Event) ([]string, error) {
 	if d.Keys != nil {
 		return d.severalKeys(e)
 	}
@@ -28,6 +31,34 @@ func (d *document[T]) EventKeys(e event.Event) ([]string, error) {
 		return nil, err
 	}
 	return []string{key}, nil
+}
+
+// FoldByKey folds an event into documents by their keys, as the projection does, so that a decision can use its
+// code: journal.Decide(ctx, tx, query, stock.FoldByKey). Without Key and Keys the key is [AllKeys]. Events of types
+// that the document does not want change nothing.
+func (d Document[T]) FoldByKey(docs *map[string]T, e event.Event) error {
+	if types := d.types(); types != nil && !slices.Contains(types, e.Type) {
+		return nil
+	}
+	keys, err := d.keyed().keysOf(e)
+	if err != nil {
+		return err
+	}
+	if *docs == nil {
+		*docs = map[string]T{}
+	}
+	of := d.folded()
+	for _, key := range keys {
+		doc, there := (*docs)[key]
+		deleted, err := of.fold(&doc, key, e, !there)
+		if err != nil {
+			return err
+		}
+		if (*docs)[key] = doc; deleted {
+			delete(*docs, key)
+		}
+	}
+	return nil
 }
 
 // severalKeys returns the keys of a document with Keys, checked.

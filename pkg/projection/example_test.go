@@ -34,19 +34,20 @@ const (
 	LineAdded      event.Type[Line]     = "line_added"
 	OrderPaid      event.Type[struct{}] = "order_paid"
 	OrderCancelled event.Type[struct{}] = "order_cancelled"
+	PaymentOverdue event.Type[struct{}] = "payment_overdue"
 )
 
 // A document for each campaign, here for each order.
 func ExampleDocument() {
 	orders := projection.Document[Order]{
 		Name: "orders", Version: 1,
-		On: []projection.Fold[Order]{
-			projection.On(OrderPlaced, func(o *Order, _ event.Event, p Placed) error {
+		On: event.Folds[Order]{
+			event.On(OrderPlaced, func(o *Order, _ event.Event, p Placed) error {
 				o.Customer, o.Total = p.Customer, p.Total
 				return nil
 			}),
-			projection.On(OrderCancelled, func(*Order, event.Event, struct{}) error {
-				return projection.Delete
+			event.On(OrderCancelled, func(*Order, event.Event, struct{}) error {
+				return event.Delete
 			}),
 		},
 	}
@@ -67,8 +68,8 @@ func ExampleDocument_acrossCampaigns() {
 			line, err := LineAdded.Decode(e)
 			return line.Article, err
 		},
-		On: []projection.Fold[int]{
-			projection.On(LineAdded, func(n *int, _ event.Event, line Line) error {
+		On: event.Folds[int]{
+			event.On(LineAdded, func(n *int, _ event.Event, line Line) error {
 				*n += line.Amount
 				return nil
 			}),
@@ -94,8 +95,8 @@ func ExampleOnKey() {
 			sold, err := OrderPlaced.Decode(e)
 			return slices.Collect(maps.Keys(sold)), err
 		},
-		On: []projection.Fold[int]{
-			projection.OnKey(OrderPlaced, func(left *int, article string, _ event.Event, sold Sold) error {
+		On: event.Folds[int]{
+			event.OnKey(OrderPlaced, func(left *int, article string, _ event.Event, sold Sold) error {
 				*left -= sold[article]
 				return nil
 			}),
@@ -118,14 +119,14 @@ func ExampleOnKey() {
 
 // A function for an event type gets the payload decoded.
 func ExampleOn() {
-	add := projection.On(LineAdded, func(o *Order, _ event.Event, line Line) error {
+	add := event.On(LineAdded, func(o *Order, _ event.Event, line Line) error {
 		if o.Lines == nil {
 			o.Lines = map[string]int{}
 		}
 		o.Lines[line.Article] += line.Amount
 		return nil
 	})
-	orders := projection.Document[Order]{Name: "orders", Version: 1, On: []projection.Fold[Order]{add}}
+	orders := projection.Document[Order]{Name: "orders", Version: 1, On: event.Folds[Order]{add}}
 
 	var j given.Journal
 	j.Append("order-1", LineAdded.New(Line{"tea", 2}), LineAdded.New(Line{"tea", 1}))
@@ -174,38 +175,54 @@ func ExampleHandle() {
 	// Output: [order_placed]
 }
 
-// A process sets a timer, and cancels it. If the order is not paid in time, it is cancelled.
+// A process sets a timer when an order is placed, and cancels it when the order is paid. A timer may fire all the
+// same, just before it is cancelled, so what it appends is no decision yet: the process then looks at the state.
 func ExampleProcess() {
-	deadline := projection.Process[Order]{
+	deadline := projection.Process[bool]{
 		Name: "payment_deadline", Version: 1,
 		Key: func(e event.Event) (string, error) { return e.CampaignID, nil },
-		On: []projection.Fold[Order]{
-			projection.On(OrderPlaced, func(o *Order, _ event.Event, p Placed) error {
-				o.Total = p.Total
+		On: event.Folds[bool]{
+			event.On(OrderPaid, func(paid *bool, _ event.Event, _ struct{}) error {
+				*paid = true
 				return nil
 			}),
-			projection.On(OrderPaid, func(*Order, event.Event, struct{}) error { return projection.Delete }),
 		},
-		React: func(_ *Order, e event.Event) ([]projection.Do, error) {
-			if e.Type == string(OrderPaid) {
-				return []projection.Do{{Timer: "deadline", Cancel: true}}, nil
-			}
-			return []projection.Do{{
-				Campaign: e.CampaignID, Events: []event.Event{OrderCancelled.New(struct{}{})},
-				Timer: "deadline", At: e.RecordedAt.Add(72 * time.Hour),
-			}}, nil
+		React: []projection.Reaction[bool]{
+			projection.React(OrderPlaced, func(_ *bool, e event.Event, _ Placed) ([]projection.Do, error) {
+				overdue := []event.Event{PaymentOverdue.New(struct{}{})}
+				return []projection.Do{{Events: overdue, Timer: "payment", At: e.RecordedAt.Add(72 * time.Hour)}}, nil
+			}),
+			projection.React(OrderPaid, func(*bool, event.Event, struct{}) ([]projection.Do, error) {
+				return []projection.Do{{Timer: "payment", Cancel: true}}, nil
+			}),
+			projection.React(PaymentOverdue, func(paid *bool, _ event.Event, _ struct{}) ([]projection.Do, error) {
+				if *paid {
+					return nil, nil
+				}
+				return []projection.Do{{Events: []event.Event{OrderCancelled.New(struct{}{})}}}, nil
+			}),
 		},
 	}
 
 	var j given.Journal
-	j.Append("order-1", OrderPlaced.New(Placed{"Ann", 300}))
-	j.Append("order-1", OrderPaid.New(struct{}{}))
+	j.Append("order-1", OrderPlaced.New(Placed{"Ann", 300}), OrderPaid.New(struct{}{}), PaymentOverdue.New(struct{}{}))
+	j.Append("order-2", OrderPlaced.New(Placed{"Bo", 20}), PaymentOverdue.New(struct{}{}))
 	todo, states, err := given.Reactions(deadline, j.Events())
-	fmt.Println(todo[0].At.Format(time.DateOnly), todo[0].Events[0].Type)
-	fmt.Println(todo[1].Cancel, len(states), err)
+	for _, do := range todo {
+		if do.Cancel {
+			fmt.Println("cancel the timer", do.Timer)
+		}
+		for _, e := range do.Events {
+			fmt.Println(do.Campaign, e.Type, do.At.Format(time.DateOnly))
+		}
+	}
+	fmt.Println(states["order-1"], err)
 	// Output:
-	// 2026-01-04 order_cancelled
-	// true 0 <nil>
+	// order-1 payment_overdue 2026-01-04
+	// cancel the timer payment
+	// order-2 payment_overdue 2026-01-04
+	// order-2 order_cancelled 0001-01-01
+	// true <nil>
 }
 
 // No attempt helps where the order does not exist.

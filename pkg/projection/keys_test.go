@@ -26,10 +26,10 @@ func stock(keys func(sold) []string) projection.Document[string] {
 			articles, err := ordered.Decode(e)
 			return keys(articles), err
 		},
-		On: []projection.Fold[string]{
-			projection.OnKey(ordered, func(doc *string, article string, _ event.Event, s sold) error {
+		On: event.Folds[string]{
+			event.OnKey(ordered, func(doc *string, article string, _ event.Event, s sold) error {
 				if s[article] < 0 {
-					return projection.Delete
+					return event.Delete
 				}
 				*doc = strings.TrimSpace(fmt.Sprint(*doc, " ", article, s[article]))
 				return nil
@@ -62,11 +62,11 @@ func TestAnEventIsFoldedOnceForEachOfItsKeys(t *testing.T) {
 
 func TestADocumentOfOneKeyLearnsItToo(t *testing.T) {
 	t.Parallel()
-	fold := projection.OnKey(placed, func(doc *string, key string, _ event.Event, _ order) error {
+	fold := event.OnKey(placed, func(doc *string, key string, _ event.Event, _ order) error {
 		*doc = key
 		return nil
 	})
-	d := projection.Document[string]{Name: "p", Version: 1, On: []projection.Fold[string]{fold}}
+	d := projection.Document[string]{Name: "p", Version: 1, On: event.Folds[string]{fold}}
 	var j given.Journal
 	j.Append("a", placed.New(order{}))
 	docs, err := given.Documents(d, j.Events())

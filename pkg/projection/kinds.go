@@ -3,6 +3,8 @@ package projection
 import (
 	"fmt"
 	"reflect"
+
+	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
 // engine is what applies a kind of projection.
@@ -38,16 +40,16 @@ func twice(name, eventType string) error {
 }
 
 // twiceOf returns the mistake of folds.
-func twiceOf[D any](name string, folds []Fold[D]) error {
+func twiceOf[D any](name string, folds event.Folds[D]) error {
 	given := map[string]bool{}
 	for _, fold := range folds {
 		switch {
-		case fold.fold == nil:
-			return lacks(name, "function for one of its folds", "make folds with projection.On")
-		case given[fold.eventType]:
-			return twice(name, fold.eventType)
+		case fold.Name() == "":
+			return lacks(name, "function for one of its folds", "make folds with event.On")
+		case given[fold.Name()]:
+			return twice(name, fold.Name())
 		}
-		given[fold.eventType] = true
+		given[fold.Name()] = true
 	}
 	return nil
 }

@@ -23,12 +23,12 @@ const (
 func orders() projection.Document[order] {
 	return projection.Document[order]{
 		Name: "orders", Version: 1,
-		On: []projection.Fold[order]{
-			projection.On(placed, func(o *order, _ event.Event, p order) error {
+		On: event.Folds[order]{
+			event.On(placed, func(o *order, _ event.Event, p order) error {
 				o.Total += p.Total
 				return nil
 			}),
-			projection.On(cancelled, func(*order, event.Event, order) error { return projection.Delete }),
+			event.On(cancelled, func(*order, event.Event, order) error { return event.Delete }),
 		},
 	}
 }
@@ -88,7 +88,8 @@ func TestMistakesAreFoundBeforeTheFirstEvent(t *testing.T) {
 	t.Parallel()
 	fold := func(*order, event.Event) error { return nil }
 	key := func(event.Event) (string, error) { return "k", nil }
-	react := func(*order, event.Event) ([]projection.Do, error) { return nil, nil }
+	reaction := projection.React(paid, func(*order, event.Event, order) ([]projection.Do, error) { return nil, nil })
+	react := []projection.Reaction[order]{reaction}
 	handle := projection.Handle(placed, func(context.Context, *projection.Group, event.Event, order) error { return nil })
 	twice := orders()
 	twice.On = append(twice.On, twice.On[0])
@@ -101,13 +102,20 @@ func TestMistakesAreFoundBeforeTheFirstEvent(t *testing.T) {
 		`no function for events of the type "returned"`: more,
 		"no fold": projection.Document[order]{Name: "p"},
 		`two functions for events of the type "placed"`: twice,
-		"no function for one of its folds":              projection.Document[order]{Name: "p", On: make([]projection.Fold[order], 1)},
+		"no function for one of its folds":              projection.Document[order]{Name: "p", On: make(event.Folds[order], 1)},
 		"no Key":                                        projection.Process[order]{Name: "p", Fold: fold, React: react},
 		"no React":                                      projection.Process[order]{Name: "p", Fold: fold, Key: key},
-		"no fold ":                                      projection.Process[order]{Name: "p", Key: key, React: react},
-		"two functions for events":                      projection.Handlers{Name: "p", On: []projection.Handler{handle, handle}},
-		"no function for one of its handlers":           &projection.Handlers{Name: "p", On: make([]projection.Handler, 1)},
-		"":                                              projection.Process[order]{Name: "p", Fold: fold, Key: key, React: react},
+		" ":                                             projection.Process[order]{Name: "p", Key: key, React: react},
+		"two functions for events of the type \"paid\"": projection.Process[order]{Name: "p", Key: key, React: append(react, reaction)},
+		"no function for one of its reactions": projection.Process[order]{
+			Name: "p", Key: key, React: make([]projection.Reaction[order], 1),
+		},
+		`no function for events of the type "lost"`: projection.Process[order]{
+			Name: "p", Key: key, React: react, Types: []string{"paid", "lost"},
+		},
+		"two functions for events":            projection.Handlers{Name: "p", On: []projection.Handler{handle, handle}},
+		"no function for one of its handlers": &projection.Handlers{Name: "p", On: make([]projection.Handler, 1)},
+		"":                                    projection.Process[order]{Name: "p", Fold: fold, Key: key, React: react},
 	} {
 		err := mistake(t, p)
 		if want = strings.TrimSpace(want); want == "" && err != nil ||
@@ -127,5 +135,60 @@ func TestAKindThatIsEmbeddedIsAppliedByTheMethodsAround(t *testing.T) {
 	p, ok := groupstate.Engine(renamed{orders()}).(projection.Projection)
 	if err := p.Apply(t.Context(), nil); !ok || err == nil || err.Error() != "its own" {
 		t.Errorf("got %v", err)
+	}
+}
+
+// A process wants the events that it folds or reacts to. Its state changes only by those that it folds.
+func TestAProcessReactsToTypesThatItDoesNotFold(t *testing.T) {
+	t.Parallel()
+	p := projection.Process[order]{
+		Name: "p", Version: 1, Key: func(e event.Event) (string, error) { return e.CampaignID, nil }, On: orders().On,
+		React: []projection.Reaction[order]{
+			projection.React(paid, func(o *order, _ event.Event, p order) ([]projection.Do, error) {
+				if p.Paid < o.Total {
+					return nil, nil
+				}
+				return []projection.Do{{Events: []event.Event{cancelled.New(order{})}}, {Timer: "t", Cancel: true}}, nil
+			}),
+		},
+	}
+	if types := strings.Join(p.Spec().Types, " "); types != "cancelled paid placed" {
+		t.Errorf("it wants %q", types)
+	}
+	var j given.Journal
+	j.Append("none", paid.New(order{Paid: 1}))
+	j.Append("some", placed.New(order{Total: 3}), paid.New(order{Paid: 2}), paid.New(order{Paid: 3}))
+	todo, states, err := given.Reactions(p, j.Events())
+	if err != nil || len(todo) != 4 || todo[0].Campaign != "none" || todo[2].Campaign != "some" || todo[3].Campaign != "" {
+		t.Errorf("it does %+v, %v", todo, err)
+	}
+	if len(states) != 1 || states["some"] != (order{Total: 3}) {
+		t.Errorf("the states are %+v", states)
+	}
+}
+
+func TestDecisionsFoldByKeyAsTheProjectionDoes(t *testing.T) {
+	t.Parallel()
+	var j given.Journal
+	j.Append("a", placed.New(order{Total: 3}), paid.New(order{Paid: 2}), placed.New(order{Total: 1}))
+	j.Append("b", placed.New(order{Total: 5}), cancelled.New(order{}))
+	j.Append("c", cancelled.New(order{}), placed.New(order{Total: 7}))
+	by := orders()
+	by.Scope, by.Key = projection.ScopeJournal, func(e event.Event) (string, error) { return e.CampaignID, nil }
+	docs, err := given.State(j.Events(), event.Query{}, by.FoldByKey)
+	if err != nil || len(docs) != 2 || docs["a"] != (order{Total: 4}) || docs["c"] != (order{Total: 7}) {
+		t.Errorf("got %v, %v", docs, err)
+	}
+	if docs, err := given.State(j.Events(), event.Query{}, orders().FoldByKey); err != nil || len(docs) != 1 ||
+		docs[projection.AllKeys] != (order{Total: 7}) {
+		t.Errorf("without a key: %v, %v", docs, err)
+	}
+	one, err := given.State(j.Events(), event.Types(orders().On.Types()...), orders().On.Fold)
+	if err != nil || one != (order{Total: 7}) {
+		t.Errorf("one state of all events: %v, %v", one, err)
+	}
+	by.Key = func(event.Event) (string, error) { return "", errors.New("no key") }
+	if _, err := given.State(j.Events(), event.Query{}, by.FoldByKey); err == nil {
+		t.Error("an error of Key is none")
 	}
 }

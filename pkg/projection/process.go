@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,8 +19,7 @@ import (
 // Process is a projection across campaigns that keeps a state for each key, and reacts to events by
 // appending others, to its own campaign or to another one, at once or at a time. The state, the place
 // and the appends commit in one transaction; workers then make the appends, which hold no lock of a
-// campaign meanwhile. So each reaction happens exactly once. Name, Version, Key, React, and On or Fold are
-// required.
+// campaign meanwhile. So each reaction happens exactly once. Name, Version, Key and React are required.
 //
 // A new process folds the events before it, and reacts only to later ones. A rebuild folds and does
 // not react. An event at the end of a chain of 16 reactions is dead.
@@ -30,18 +30,18 @@ type Process[S any] struct {
 	// Key returns the key of the state that an event changes; "": the event is not for the process.
 	Key func(e event.Event) (string, error)
 
-	// On changes the state, at first the zero S, by events of some types, one function for each. The functions
-	// must depend only on their arguments. [Delete] deletes the state.
-	On []Fold[S]
+	// On changes the state by events of some types: one [event.On] for each. Without it and Fold the state is
+	// the zero S.
+	On event.Folds[S]
 
-	// Fold changes the state by the events that On has no function for. With it, Types are the event types
-	// that the process wants, nil for all; without it, they are those of On.
+	// Fold changes the state by the events that On has no function for; it may return [event.Delete]. With it,
+	// Types are the event types that the process wants besides those of On and React, nil for all; without it,
+	// they are those of On and React.
 	Fold  func(state *S, e event.Event) error
 	Types []string
 
-	// React returns what to do about an event, given the state that it led to. It is called once in an
-	// event's life, not when events are replayed, and must not change the state.
-	React func(state *S, e event.Event) ([]Do, error)
+	// React says what to do about events of some types: one [React] for each.
+	React []Reaction[S]
 
 	// From is the position after which a new process reacts; nil: the end of the journal when it is
 	// registered. The events before it are folded.
@@ -55,9 +55,30 @@ type Process[S any] struct {
 	Classify    func(err error) Class
 }
 
+// Reaction is what a process does about events of one type. Make it with [React].
+type Reaction[S any] struct {
+	eventType string
+	react     func(state *S, e event.Event) ([]Do, error)
+}
+
+// React has a function say what to do about an event of a type, given the state that the event led to. The
+// payload is decoded into P (encoding/json). The function is called once in an event's life, not when events are
+// replayed. It must depend only on its arguments, and change none.
+func React[S, P any](
+	eventType event.Type[P], react func(state *S, e event.Event, payload P) ([]Do, error),
+) Reaction[S] {
+	return Reaction[S]{string(eventType), func(state *S, e event.Event) ([]Do, error) {
+		payload, err := event.Decode[P](e)
+		if err != nil {
+			return nil, err
+		}
+		return react(state, e, payload)
+	}}
+}
+
 // Do is what a process does about an event: it appends events, or cancels a timer.
 type Do struct {
-	Campaign string        // that gets Events
+	Campaign string        // that gets Events; "": the campaign of the event
 	Events   []event.Event // without ids, which follow from the cause
 	At       time.Time     // when, by the database's clock; zero: at once
 
@@ -75,8 +96,14 @@ type Do struct {
 
 // document returns the states as documents.
 func (p Process[S]) document() Document[S] {
+	types := slices.Clone(p.Types)
+	if p.Fold == nil || types != nil {
+		for _, reaction := range p.React {
+			types = append(types, reaction.eventType)
+		}
+	}
 	return Document[S]{
-		Name: p.Name, Version: p.Version, Types: p.Types, Scope: ScopeJournal, Key: p.Key, Partitions: p.Partitions,
+		Name: p.Name, Version: p.Version, Types: types, Scope: ScopeJournal, Key: p.Key, Partitions: p.Partitions,
 		On: p.On, Fold: p.Fold, OnFailure: p.OnFailure, OnFailureOf: p.OnFailureOf, Classify: p.Classify,
 	}
 }
@@ -84,6 +111,12 @@ func (p Process[S]) document() Document[S] {
 // Get reads the state of a key, which may be behind the journal. found is false if there is none.
 func (p Process[S]) Get(ctx context.Context, db event.Querier, key string) (state S, found bool, err error) {
 	return p.document().Get(ctx, db, key)
+}
+
+// FoldByKey folds an event into states by their keys, as the process does. Decisions use it like
+// [Document.FoldByKey].
+func (p Process[S]) FoldByKey(states *map[string]S, e event.Event) error {
+	return p.document().FoldByKey(states, e)
 }
 
 // Spec implements [Projection]. Without KeyColumn a key cannot be replayed: the process would not
@@ -103,21 +136,40 @@ func (p Process[S]) Apply(ctx context.Context, g *Group) error { return p.prepar
 func (p Process[S]) engine() engine { return p.prepared() }
 
 func (p Process[S]) prepared() *process[S] {
-	doc := p.document().prepared()
-	doc.react = func(ctx context.Context, g *Group, key string, state *S, e *event.Event) error {
-		todo, err := p.React(state, *e)
+	of := &process[S]{p.document().prepared(), p, map[string]func(state *S, e event.Event) ([]Do, error){}}
+	for _, reaction := range p.React {
+		of.reactions[reaction.eventType] = reaction.react
+	}
+	of.react = func(ctx context.Context, g *Group, key string, state *S, e *event.Event) error {
+		todo, err := of.ReactOne(state, *e)
 		if err != nil || len(todo) == 0 {
 			return err
 		}
 		return g.react(ctx, p.Name, key, e, todo)
 	}
-	return &process[S]{doc, p}
+	return of
 }
 
 // process applies a [Process].
 type process[S any] struct {
 	*document[S]
-	of Process[S]
+	of        Process[S]
+	reactions map[string]func(state *S, e event.Event) ([]Do, error) // by event type
+}
+
+// ReactOne returns what the process does about an event.
+func (p *process[S]) ReactOne(state *S, e event.Event) ([]Do, error) {
+	react := p.reactions[e.Type]
+	if react == nil {
+		return nil, nil
+	}
+	todo, err := react(state, e)
+	for i := range todo {
+		if todo[i].Campaign == "" && !todo[i].Cancel {
+			todo[i].Campaign = e.CampaignID
+		}
+	}
+	return todo, err
 }
 
 // Spec implements [Projection].
@@ -128,10 +180,28 @@ func (p *process[S]) Mistake() error {
 	switch {
 	case p.of.Key == nil:
 		return lacks(p.of.Name, "Key", "say which state an event is for")
-	case p.of.React == nil:
+	case len(p.of.React) == 0:
 		return lacks(p.of.Name, "React", "say what it does about an event, or make it a Document")
 	}
-	return p.document.Mistake()
+	given := map[string]bool{}
+	for _, reaction := range p.of.React {
+		switch {
+		case reaction.eventType == "":
+			return lacks(p.of.Name, "function for one of its reactions", "make reactions with projection.React")
+		case given[reaction.eventType]:
+			return twice(p.of.Name, reaction.eventType)
+		}
+		given[reaction.eventType] = true
+	}
+	if err := twiceOf(p.of.Name, p.of.On); err != nil || p.of.Fold != nil {
+		return err
+	}
+	for _, eventType := range p.of.Types {
+		if p.folds[eventType] == nil && !given[eventType] {
+			return lacks(p.of.Name, fmt.Sprintf("function for events of the type %q", eventType), "add it to On, or give it Fold")
+		}
+	}
+	return nil
 }
 
 // ReactsFrom returns the position after which the process reacts when it is new; nil: the end of the journal.

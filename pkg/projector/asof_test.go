@@ -218,7 +218,7 @@ func withColumns() projection.Projection {
 		Fold: func(c *counter, e event.Event) error {
 			m, err := event.Decode[moved](e)
 			if m.By == 7 {
-				return projection.Delete
+				return event.Delete
 			}
 			c.Count++
 			c.Sum += m.By

@@ -34,9 +34,9 @@ const (
 func wallets() projection.Document[Wallet] {
 	return projection.Document[Wallet]{
 		Name: "wallets", Version: 1,
-		On: []projection.Fold[Wallet]{
-			projection.On(Deposited, func(w *Wallet, _ event.Event, p Paid) error { w.Balance += p.Amount; return nil }),
-			projection.On(Withdrawn, func(w *Wallet, _ event.Event, p Paid) error { w.Balance -= p.Amount; return nil }),
+		On: event.Folds[Wallet]{
+			event.On(Deposited, func(w *Wallet, _ event.Event, p Paid) error { w.Balance += p.Amount; return nil }),
+			event.On(Withdrawn, func(w *Wallet, _ event.Event, p Paid) error { w.Balance -= p.Amount; return nil }),
 		},
 	}
 }

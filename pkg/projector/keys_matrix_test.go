@@ -354,8 +354,8 @@ func buyers() projection.Projection {
 			p, err := purchased.Decode(e)
 			return p.Customer, err
 		},
-		On: []projection.Fold[int]{
-			projection.OnKey(purchased, func(n *int, customer string, _ event.Event, p purchase) error {
+		On: event.Folds[int]{
+			event.OnKey(purchased, func(n *int, customer string, _ event.Event, p purchase) error {
 				if customer != p.Customer {
 					return fmt.Errorf("the key of %s is %s", p.Customer, customer)
 				}
@@ -363,8 +363,10 @@ func buyers() projection.Projection {
 				return nil
 			}),
 		},
-		React: func(_ *int, _ event.Event) ([]projection.Do, error) {
-			return []projection.Do{{Campaign: "thanks", Events: []event.Event{{Type: "thanked"}}}}, nil
+		React: []projection.Reaction[int]{
+			projection.React(purchased, func(_ *int, _ event.Event, _ purchase) ([]projection.Do, error) {
+				return []projection.Do{{Campaign: "thanks", Events: []event.Event{{Type: "thanked"}}}}, nil
+			}),
 		},
 	}
 }

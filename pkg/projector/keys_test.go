@@ -71,8 +71,8 @@ func articlesOf(e event.Event) ([]string, error) {
 func (c *keysCell) shelves(name string, version int) projection.Document[shelf] {
 	d := projection.Document[shelf]{
 		Name: name, Version: version, Scope: c.scope, Keys: articlesOf,
-		On: []projection.Fold[shelf]{
-			projection.OnKey(purchased, func(s *shelf, article string, e event.Event, p purchase) error {
+		On: event.Folds[shelf]{
+			event.OnKey(purchased, func(s *shelf, article string, e event.Event, p purchase) error {
 				s.sell(e, version*p.Lines[article])
 				if p.Lines[article] == rejected && article != "cups" && c.refuses.Load() {
 					return errRefused

@@ -30,7 +30,7 @@ func kindsOf(t *testing.T, name string, version int) []projection.Projection {
 		Fold: func(c *counter, e event.Event) error {
 			m, err := event.Decode[moved](e)
 			if m.By == 7 {
-				return projection.Delete
+				return event.Delete
 			}
 			c.Count++
 			c.Sum = (2+version)*c.Sum + m.By // depends on the order of events

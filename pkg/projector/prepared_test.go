@@ -110,8 +110,10 @@ INSERT INTO %[1]s_file_%[2]d VALUES (event.campaign_id, event.position);
 	}
 	return append(all, projection.Process[int]{
 		Name: "process", Version: version, Types: []string{"moved"}, Key: key, Fold: fold,
-		React: func(_ *int, _ event.Event) ([]projection.Do, error) {
-			return []projection.Do{{Campaign: "elsewhere", Events: []event.Event{{Type: "seen"}}}}, nil
+		React: []projection.Reaction[int]{
+			projection.React("moved", func(_ *int, _ event.Event, _ struct{}) ([]projection.Do, error) {
+				return []projection.Do{{Campaign: "elsewhere", Events: []event.Event{{Type: "seen"}}}}, nil
+			}),
 		},
 	})
 }

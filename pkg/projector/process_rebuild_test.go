@@ -20,11 +20,13 @@ func echo(version, partitions int, broken bool) projection.Projection {
 		Name: "echo", Version: version, Types: []string{"ping"}, Partitions: partitions, OnFailure: slow(""),
 		Key:  func(e event.Event) (string, error) { return e.CampaignID, nil },
 		Fold: func(n *int, _ event.Event) error { *n += version; return nil },
-		React: func(_ *int, _ event.Event) ([]projection.Do, error) {
-			if broken {
-				return nil, errRefused
-			}
-			return []projection.Do{{Campaign: "out", Events: []event.Event{{Type: "pong"}}}}, nil
+		React: []projection.Reaction[int]{
+			projection.React("ping", func(_ *int, _ event.Event, _ struct{}) ([]projection.Do, error) {
+				if broken {
+					return nil, errRefused
+				}
+				return []projection.Do{{Campaign: "out", Events: []event.Event{{Type: "pong"}}}}, nil
+			}),
 		},
 	}
 }

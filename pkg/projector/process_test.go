@@ -31,24 +31,23 @@ func orders(change func(*projection.Process[order])) projection.Process[order] {
 			o.Seen++
 			return nil
 		},
-		React: func(_ *order, e event.Event) ([]projection.Do, error) {
-			payload := json.RawMessage(fmt.Sprintf(`{"order": %q}`, e.CampaignID))
-			switch e.Type {
-			case "placed":
+		React: []projection.Reaction[order]{
+			projection.React("placed", func(_ *order, e event.Event, _ struct{}) ([]projection.Do, error) {
+				payload := json.RawMessage(fmt.Sprintf(`{"order": %q}`, e.CampaignID))
 				return []projection.Do{
 					{Campaign: "stock", Events: []event.Event{{Type: "reserved", Payload: payload}}},
-					{
-						Campaign: e.CampaignID, Events: []event.Event{{Type: "expired"}}, Timer: "payment",
-						At: e.RecordedAt.Add(time.Hour),
-					},
+					{Events: []event.Event{{Type: "expired"}}, Timer: "payment", At: e.RecordedAt.Add(time.Hour)},
 				}, nil
-			case "reminded":
+			}),
+			projection.React("reminded", func(_ *order, e event.Event, _ struct{}) ([]projection.Do, error) {
 				return []projection.Do{{
 					Campaign: e.CampaignID, Events: []event.Event{{Type: "expired"}}, Timer: "payment",
 					At: e.RecordedAt.Add(2 * time.Hour),
 				}}, nil
-			}
-			return []projection.Do{{Timer: "payment", Cancel: true}}, nil
+			}),
+			projection.React("paid", func(*order, event.Event, struct{}) ([]projection.Do, error) {
+				return []projection.Do{{Timer: "payment", Cancel: true}}, nil
+			}),
 		},
 	}
 	if change != nil {
@@ -62,7 +61,7 @@ func TestTimersOfDifferentKeysAreSetSideBySide(t *testing.T) {
 	pool := pgtest.New(t)
 	keys := []string{"room", "room/7", "room%2F7", "7:room", "%", "/", "é", "日/本", "room/7/seat"}
 	process := orders(func(p *projection.Process[order]) {
-		p.React = func(_ *order, e event.Event) ([]projection.Do, error) {
+		p.React[0] = projection.React("placed", func(_ *order, e event.Event, _ struct{}) ([]projection.Do, error) {
 			var todo []projection.Do
 			for _, timer := range []string{"seat", "7/seat", "/", "%2F", "seat/seat"} {
 				todo = append(todo, projection.Do{
@@ -70,7 +69,7 @@ func TestTimersOfDifferentKeysAreSetSideBySide(t *testing.T) {
 				})
 			}
 			return todo, nil
-		}
+		})
 	})
 	drain(t, workerOf(t, pool, nil, process))
 	for _, key := range keys {
@@ -170,8 +169,10 @@ func TestAChainOfReactionsEnds(t *testing.T) {
 		Name: "echo", Version: 1, Types: []string{"ping"},
 		Key:  func(e event.Event) (string, error) { return e.CampaignID, nil },
 		Fold: func(n *int, _ event.Event) error { *n++; return nil },
-		React: func(_ *int, _ event.Event) ([]projection.Do, error) {
-			return []projection.Do{{Campaign: "a", Events: []event.Event{{Type: "ping"}}}}, nil
+		React: []projection.Reaction[int]{
+			projection.React("ping", func(_ *int, _ event.Event, _ struct{}) ([]projection.Do, error) {
+				return []projection.Do{{Campaign: "a", Events: []event.Event{{Type: "ping"}}}}, nil
+			}),
 		},
 	}
 	p := workerOf(t, pool, nil, echo)
@@ -200,12 +201,14 @@ func TestAnExpectationThatDoesNotHoldIsAnEventOrAFailure(t *testing.T) {
 		Name: "moves", Version: 1, Types: []string{"asked"},
 		Key:  func(e event.Event) (string, error) { return e.CampaignID, nil },
 		Fold: func(n *int, _ event.Event) error { *n++; return nil },
-		React: func(_ *int, e event.Event) ([]projection.Do, error) {
-			do := projection.Do{Campaign: "game", Events: []event.Event{{Type: "moved"}, {Type: "drawn"}}, Expect: &at}
-			if e.CampaignID == "told" {
-				do.Refused = "move_refused"
-			}
-			return []projection.Do{do}, nil
+		React: []projection.Reaction[int]{
+			projection.React("asked", func(_ *int, e event.Event, _ struct{}) ([]projection.Do, error) {
+				do := projection.Do{Campaign: "game", Events: []event.Event{{Type: "moved"}, {Type: "drawn"}}, Expect: &at}
+				if e.CampaignID == "told" {
+					do.Refused = "move_refused"
+				}
+				return []projection.Do{do}, nil
+			}),
 		},
 	}
 	p := workerOf(t, pool, nil, moves)
@@ -227,12 +230,12 @@ func TestAReactionThatIsRefusedFailsItsKey(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
 	process := orders(func(p *projection.Process[order]) {
-		p.React = func(_ *order, e event.Event) ([]projection.Do, error) {
+		p.React[0] = projection.React("placed", func(_ *order, e event.Event, _ struct{}) ([]projection.Do, error) {
 			if e.CampaignID == "bad" {
-				return []projection.Do{{Campaign: "", Events: []event.Event{{Type: "x"}}}}, nil
+				return []projection.Do{{Events: []event.Event{{Type: ""}}}}, nil
 			}
 			return []projection.Do{{Campaign: "good", Events: []event.Event{{Type: "x"}}}}, nil
-		}
+		})
 	})
 	p := workerOf(t, pool, nil, process)
 	drain(t, p)

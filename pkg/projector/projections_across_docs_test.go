@@ -22,16 +22,9 @@ import (
 
 func hosts() projection.Projection {
 	return projection.Document[Attendance]{
-		Name: "hosts", Version: 1, Types: []string{"session_started"},
-		Scope: projection.ScopeJournal,
-		Key:   func(e event.Event) (string, error) { return e.Actor, nil },
-		Fold: func(a *Attendance, e event.Event) error {
-			started, err := event.Decode[SessionStarted](e)
-			a.Started++
-			a.Players = started.Players
-			a.Latest = e.OccurredAt
-			return err
-		},
+		Name: "hosts", Version: 1, Scope: projection.ScopeJournal,
+		Key: func(e event.Event) (string, error) { return e.Actor, nil },
+		On:  attendance().On,
 	}
 }
 

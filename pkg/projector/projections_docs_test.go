@@ -31,11 +31,11 @@ type SessionStarted struct {
 	Players   []string `json:"players"`
 }
 
-func attendance() projection.Projection {
+func attendance() projection.Document[Attendance] {
 	return projection.Document[Attendance]{
 		Name: "attendance", Version: 1,
-		On: []projection.Fold[Attendance]{
-			projection.On("session_started", func(a *Attendance, e event.Event, started SessionStarted) error {
+		On: event.Folds[Attendance]{
+			event.On("session_started", func(a *Attendance, e event.Event, started SessionStarted) error {
 				a.Started++
 				a.Players = started.Players
 				a.Latest = e.OccurredAt

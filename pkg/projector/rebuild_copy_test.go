@@ -164,7 +164,7 @@ func TestFoldedDocumentsAreThoseThatWereAppliedOneByOne(t *testing.T) {
 				},
 				Fold: func(log *[]int64, e event.Event) error {
 					if c, err := event.Decode[change](e); err != nil || c.Op == "delete" {
-						return cmp.Or(err, projection.Delete)
+						return cmp.Or(err, event.Delete)
 					}
 					*log = append(*log, e.Seq)
 					return nil

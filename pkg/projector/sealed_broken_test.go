@@ -24,10 +24,11 @@ func processOfThanks() projection.Projection {
 		Name: "thanks", Version: 1, Types: []string{"mailed"},
 		Key:  func(e event.Event) (string, error) { return e.CampaignID, nil },
 		Fold: func(*int, event.Event) error { return nil },
-		React: func(_ *int, e event.Event) ([]projection.Do, error) {
-			m, err := event.Decode[mailed](e)
-			payload, _ := json.Marshal(m)
-			return []projection.Do{{Campaign: e.CampaignID, Events: []event.Event{{Type: "greeted", Payload: payload}}}}, err
+		React: []projection.Reaction[int]{
+			projection.React("mailed", func(_ *int, e event.Event, m mailed) ([]projection.Do, error) {
+				payload, _ := json.Marshal(m)
+				return []projection.Do{{Campaign: e.CampaignID, Events: []event.Event{{Type: "greeted", Payload: payload}}}}, nil
+			}),
 		},
 	}
 }

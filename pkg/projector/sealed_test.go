@@ -296,10 +296,11 @@ func TestAProcessAndAnInlineApplySealAndOpen(t *testing.T) {
 		Name: "thanks", Version: 1, Types: []string{"mailed"},
 		Key:  func(e event.Event) (string, error) { return e.CampaignID, nil },
 		Fold: func(*int, event.Event) error { return nil },
-		React: func(_ *int, e event.Event) ([]projection.Do, error) {
-			m, err := event.Decode[mailed](e)
-			payload, _ := json.Marshal(m)
-			return []projection.Do{{Campaign: e.CampaignID, Events: []event.Event{{Type: "thanked", Payload: payload}}}}, err
+		React: []projection.Reaction[int]{
+			projection.React("mailed", func(_ *int, e event.Event, m mailed) ([]projection.Do, error) {
+				payload, _ := json.Marshal(m)
+				return []projection.Do{{Campaign: e.CampaignID, Events: []event.Event{{Type: "thanked", Payload: payload}}}}, nil
+			}),
 		},
 	}
 	p := workerOf(t, pool, func(c *projector.Config) { c.Catalogue = types }, process)

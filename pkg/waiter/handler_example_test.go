@@ -57,8 +57,8 @@ func ExampleWaiter() {
 	const Ordered event.Type[Order] = "ordered"
 	orders := projection.Document[Order]{
 		Name: "orders", Version: 1,
-		On: []projection.Fold[Order]{
-			projection.On(Ordered, func(o *Order, _ event.Event, p Order) error { *o = p; return nil }),
+		On: event.Folds[Order]{
+			event.On(Ordered, func(o *Order, _ event.Event, p Order) error { *o = p; return nil }),
 		},
 	}
 	err := pgtest.Example(func(ctx context.Context, pool *pgxpool.Pool) error {

@@ -40,23 +40,26 @@ func questions() projection.Projection {
 			*seen = append(*seen, e.Type)
 			return nil
 		},
-		React: func(_ *[]string, e event.Event) ([]projection.Do, error) {
-			q, err := event.Decode[question](e)
-			then := func(eventType string) []event.Event {
-				return []event.Event{{Type: eventType, Payload: e.Payload}}
-			}
-			switch e.Type {
-			case "asked":
+		React: []projection.Reaction[[]string]{
+			projection.React("asked", func(_ *[]string, e event.Event, q question) ([]projection.Do, error) {
 				return []projection.Do{
-					{Campaign: "answers", Events: then("answered")},
-					{Campaign: q.Campaign, Events: then("late"), At: e.RecordedAt.Add(time.Hour), Timer: "answer"},
-				}, err
-			case "answered":
-				return []projection.Do{{Campaign: q.Campaign, Events: then("closed")}}, err
-			}
-			return []projection.Do{{Timer: "answer", Cancel: true}}, err
+					{Campaign: "answers", Events: then("answered", e)},
+					{Campaign: q.Campaign, Events: then("late", e), At: e.RecordedAt.Add(time.Hour), Timer: "answer"},
+				}, nil
+			}),
+			projection.React("answered", func(_ *[]string, e event.Event, q question) ([]projection.Do, error) {
+				return []projection.Do{{Campaign: q.Campaign, Events: then("closed", e)}}, nil
+			}),
+			projection.React("closed", func(*[]string, event.Event, question) ([]projection.Do, error) {
+				return []projection.Do{{Timer: "answer", Cancel: true}}, nil
+			}),
 		},
 	}
+}
+
+// then returns an event with the payload of another one.
+func then(eventType string, e event.Event) []event.Event {
+	return []event.Event{{Type: eventType, Payload: e.Payload}}
 }
 
 // ask appends questions, one campaign and one transaction each.

@@ -21,8 +21,10 @@ func payments() projection.Projection {
 		Name: "payments", Version: 1, Types: []string{"requested"},
 		Key:  func(e event.Event) (string, error) { return e.CampaignID, nil },
 		Fold: func(n *int, _ event.Event) error { *n++; return nil },
-		React: func(_ *int, e event.Event) ([]projection.Do, error) {
-			return []projection.Do{{Campaign: "bank", Events: []event.Event{{Type: "sent", Payload: e.Payload}}}}, nil
+		React: []projection.Reaction[int]{
+			projection.React("requested", func(_ *int, e event.Event, _ struct{}) ([]projection.Do, error) {
+				return []projection.Do{{Campaign: "bank", Events: []event.Event{{Type: "sent", Payload: e.Payload}}}}, nil
+			}),
 		},
 	}
 }

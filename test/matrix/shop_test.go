@@ -164,14 +164,15 @@ func projections(held *atomic.Bool) []projection.Projection {
 		inserts("log", projection.ScopeJournal),
 		projection.Process[sums]{
 			Name: "reminders", Version: 1, Types: []string{"booked"}, Key: person, Fold: fold, OnFailure: again, From: new(int64),
-			React: func(_ *sums, e event.Event) ([]projection.Do, error) {
-				o, err := event.Decode[payload](e)
-				o.Amount = 0
-				data, _ := json.Marshal(o)
-				return []projection.Do{{
-					Campaign: strings.TrimPrefix(e.CampaignID, "bookings-"), Timer: o.Customer, At: e.RecordedAt.Add(time.Hour),
-					Events: []event.Event{{Type: "reminded", Payload: data}},
-				}}, err
+			React: []projection.Reaction[sums]{
+				projection.React("booked", func(_ *sums, e event.Event, o payload) ([]projection.Do, error) {
+					o.Amount = 0
+					data, _ := json.Marshal(o)
+					return []projection.Do{{
+						Campaign: strings.TrimPrefix(e.CampaignID, "bookings-"), Timer: o.Customer, At: e.RecordedAt.Add(time.Hour),
+						Events: []event.Event{{Type: "reminded", Payload: data}},
+					}}, nil
+				}),
 			},
 		},
 	}

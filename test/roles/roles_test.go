@@ -141,8 +141,10 @@ func TestProcessesReactInTheirName(t *testing.T) {
 			Name: name, Version: 1, Types: []string{"hero_joined"},
 			Key:  func(e event.Event) (string, error) { return e.CampaignID, nil },
 			Fold: func(n *int, _ event.Event) error { *n++; return nil },
-			React: func(_ *int, _ event.Event) ([]projection.Do, error) {
-				return []projection.Do{{Campaign: "answers", Events: []event.Event{{Type: "noted"}}, Timer: "t", At: time.Now()}}, nil
+			React: []projection.Reaction[int]{
+				projection.React("hero_joined", func(_ *int, _ event.Event, _ struct{}) ([]projection.Do, error) {
+					return []projection.Do{{Campaign: "answers", Events: []event.Event{{Type: "noted"}}, Timer: "t", At: time.Now()}}, nil
+				}),
 			},
 		}
 	}

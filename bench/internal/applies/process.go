@@ -182,13 +182,12 @@ func copies() projection.Process[harness.Character] {
 			c.Events++
 			return err
 		},
-		React: func(_ *harness.Character, e event.Event) ([]projection.Do, error) {
-			if e.Type != harness.EventType {
-				return nil, nil
-			}
-			return []projection.Do{{
-				Campaign: "copy-of-" + e.CampaignID, Events: []event.Event{{Type: copied, Payload: e.Payload}},
-			}}, nil
+		React: []projection.Reaction[harness.Character]{
+			projection.React(harness.EventType, func(_ *harness.Character, e event.Event, _ harness.DamageTaken) ([]projection.Do, error) {
+				return []projection.Do{{
+					Campaign: "copy-of-" + e.CampaignID, Events: []event.Event{{Type: copied, Payload: e.Payload}},
+				}}, nil
+			}),
 		},
 	}
 }

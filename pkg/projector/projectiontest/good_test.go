@@ -81,7 +81,7 @@ func seatDocuments() projection.Projection {
 		},
 		Fold: func(doc *seat, e event.Event) error {
 			if e.Type == "seat_left" {
-				return projection.Delete
+				return event.Delete
 			}
 			var err error
 			*doc, err = event.Decode[seat](e)
@@ -154,11 +154,13 @@ func playerDocuments() projection.Projection {
 func playerProcess() projection.Projection {
 	return projection.Process[taken]{
 		Name: "greeter", Version: 1, Key: playerOf, Fold: (*taken).take,
-		React: func(d *taken, _ event.Event) ([]projection.Do, error) {
-			if d.Seats != 2 {
-				return nil, nil
-			}
-			return []projection.Do{{Campaign: "greetings", Events: []event.Event{{Type: "greeted"}}}}, nil
+		React: []projection.Reaction[taken]{
+			projection.React("seat_taken", func(d *taken, _ event.Event, _ struct{}) ([]projection.Do, error) {
+				if d.Seats != 2 {
+					return nil, nil
+				}
+				return []projection.Do{{Campaign: "greetings", Events: []event.Event{{Type: "greeted"}}}}, nil
+			}),
 		},
 	}
 }
