@@ -2,11 +2,7 @@ package pgtest
 
 import (
 	"context"
-	"crypto/rand"
-	"errors"
-	"fmt"
 	"net/url"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/internal/session"
+	"github.com/tidemark-go/tidemark/internal/testdb"
 )
 
 // maxConns limits a test's pool, because many tests share one server.
@@ -70,87 +67,19 @@ func open(t testing.TB, url string, change ...func(*pgxpool.Config)) *pgxpool.Po
 // test.
 func URL(t testing.TB) string {
 	t.Helper()
-	return database(t, migrated)
+	return database(t, kind().Migrated)
 }
 
 // Empty returns the address of the test's own empty database.
 func Empty(t testing.TB) string {
 	t.Helper()
-	return database(t, func(context.Context, *pgx.Conn) (string, error) { return "template0", nil })
+	return database(t, testdb.Empty)
 }
 
-// database clones the template and drops the clone at the end of the test.
-func database(t testing.TB, template func(context.Context, *pgx.Conn) (string, error)) string {
+// database makes a database from a template and drops it at the end of the test.
+func database(t testing.TB, template testdb.Template) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), setupTimeout)
-	defer cancel()
-	server, closeServer, err := shared(ctx)
-	if err != nil {
-		t.Fatalf("no database for this test: %v", err)
-	}
-	name := testName(time.Now())
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), setupTimeout)
-		defer cancel()
-		if err := errors.Join(drop(ctx, server, name), closeServer()); err != nil {
-			t.Errorf("drop the test's database: %v", err)
-		}
-	})
-	if err := create(ctx, server, name, template); err != nil {
-		t.Fatalf("make the test's database: %v", err)
-	}
-	return withDatabase(server, name)
-}
-
-func create(
-	ctx context.Context, server, name string, template func(context.Context, *pgx.Conn) (string, error),
-) (err error) {
-	return admins.use(ctx, server, func(admin *pgx.Conn) error {
-		source, err := template(ctx, admin)
-		if err != nil {
-			return fmt.Errorf("make the template: %w", err)
-		}
-		if err := clone(ctx, admin, name, source); err != nil {
-			return err
-		}
-		if source == "template0" {
-			return set(ctx, admin, name)
-		}
-		// Tests read and write the tables of projections without naming their schema.
-		return set(ctx, admin, name, [2]string{"search_path", readModels + ", public"})
-	})
-}
-
-// clone copies a database file by file. That is a third of the work of copying through the log, the
-// default since Postgres 15.
-func clone(ctx context.Context, admin *pgx.Conn, name, source string) error {
-	var strategy string
-	digits, _, _ := strings.Cut(admin.PgConn().ParameterStatus("server_version"), ".")
-	if major, err := strconv.Atoi(digits); err == nil && major >= 15 {
-		strategy = " STRATEGY file_copy"
-	}
-	_, err := admin.Exec(ctx, "CREATE DATABASE "+pgx.Identifier{name}.Sanitize()+
-		" TEMPLATE "+pgx.Identifier{source}.Sanitize()+" ENCODING 'UTF8'"+strategy)
-	return err
-}
-
-func drop(ctx context.Context, server, name string) error {
-	return admins.use(ctx, server, func(admin *pgx.Conn) error { return dropWith(ctx, admin, name) })
-}
-
-func dropWith(ctx context.Context, admin *pgx.Conn, name string) error {
-	_, err := admin.Exec(ctx, "DROP DATABASE IF EXISTS "+pgx.Identifier{name}.Sanitize()+" WITH (FORCE)")
-	return err
-}
-
-// withDatabase returns the server's URL with another database.
-func withDatabase(server, name string) string {
-	u, err := url.Parse(server)
-	if err != nil || u.Scheme == "" { // keywords and values, where the last one wins
-		return server + " dbname=" + name
-	}
-	u.Path = "/" + name
-	return u.String()
+	return kind().Database(t, template)
 }
 
 // With returns the address with one more parameter: a setting of its sessions, or one of pgx.
@@ -167,11 +96,6 @@ func With(address, name, value string) string {
 
 // UTF8 returns the address with the encoding that a user's own pool must have.
 func UTF8(address string) string { return With(address, "client_encoding", "UTF8") }
-
-// testName returns a unique name that includes the time, for prune.
-func testName(now time.Time) string {
-	return fmt.Sprintf("%s%d_%s", testPrefix, now.Unix(), strings.ToLower(rand.Text()[:12]))
-}
 
 // closeTimeout is how long a pool may take to close after the test.
 const closeTimeout = time.Minute

@@ -8,6 +8,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/tidemark-go/tidemark/internal/testdb"
 	"github.com/tidemark-go/tidemark/test/support/leaktest"
 )
 
@@ -18,16 +19,16 @@ import (
 //
 // The options list goroutines of other packages that may stay.
 func Main(m *testing.M, options ...goleak.Option) {
-	ctx, cancel := context.WithTimeout(context.Background(), setupTimeout)
-	_, closeServer, err := shared(ctx)
+	ctx, cancel := context.WithTimeout(context.Background(), testdb.SetupTimeout)
+	_, closeServer, err := testdb.Shared(ctx)
 	cancel()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 	code := leaktest.Run(m, options...)
-	ctx, cancel = context.WithTimeout(context.Background(), setupTimeout)
-	admins.close(ctx)
+	ctx, cancel = context.WithTimeout(context.Background(), testdb.SetupTimeout)
+	testdb.Close(ctx)
 	cancel()
 	if err := closeServer(); err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -1,11 +1,9 @@
 package pgtest
 
 import (
-	"context"
 	"os"
-	"strings"
 
-	"github.com/jackc/pgx/v5"
+	"github.com/tidemark-go/tidemark/internal/testdb"
 )
 
 // defaultsEnv leaves databases with the server's own settings if it is 1.
@@ -28,12 +26,10 @@ func hostile() [][2]string {
 	}
 }
 
-// set gives a database the hostile settings. A clone does not have those of its template.
-func set(ctx context.Context, admin *pgx.Conn, name string, more ...[2]string) error {
-	var statements []string
-	for _, setting := range append(hostile(), more...) {
-		statements = append(statements, "ALTER DATABASE "+pgx.Identifier{name}.Sanitize()+" SET "+
-			setting[0]+" = "+setting[1])
-	}
-	return admin.PgConn().Exec(ctx, strings.Join(statements, ";")).Close()
+// searchPath is that of tests: they read and write the tables of projections without naming their schema.
+const searchPath = "tidemark_views, public"
+
+// kind is that of all test databases.
+func kind() testdb.Kind {
+	return testdb.Kind{Settings: hostile(), Schema: [][2]string{{"search_path", searchPath}}}
 }

@@ -1,4 +1,4 @@
-package pgtest
+package testdb
 
 import (
 	"context"
@@ -29,9 +29,9 @@ const (
 	keepTemplates = 24 * time.Hour
 )
 
-// migrated returns the name of the template with this schema, and creates it if it is missing.
-func migrated(ctx context.Context, admin *pgx.Conn) (name string, err error) {
-	hash, err := schemaHash(migrations.FS)
+// Migrated returns the name of the template with this schema, and creates it if it is missing.
+func (k Kind) Migrated(ctx context.Context, admin *pgx.Conn) (name string, err error) {
+	hash, err := k.schemaHash(migrations.FS)
 	if err != nil {
 		return "", err
 	}
@@ -52,12 +52,12 @@ func migrated(ctx context.Context, admin *pgx.Conn) (name string, err error) {
 	if err := prune(ctx, admin, time.Now()); err != nil {
 		return "", err
 	}
-	return name, makeTemplate(ctx, admin, name)
+	return name, k.makeTemplate(ctx, admin, name)
 }
 
 // makeTemplate migrates under another name, then renames. So an existing template is always
 // complete.
-func makeTemplate(ctx context.Context, admin *pgx.Conn, name string) error {
+func (k Kind) makeTemplate(ctx context.Context, admin *pgx.Conn, name string) error {
 	making := name + "_making"
 	if err := dropWith(ctx, admin, making); err != nil {
 		return err
@@ -65,7 +65,7 @@ func makeTemplate(ctx context.Context, admin *pgx.Conn, name string) error {
 	if err := clone(ctx, admin, making, "template0"); err != nil {
 		return err
 	}
-	if err := set(ctx, admin, making); err != nil {
+	if err := set(ctx, admin, making, k.Settings); err != nil {
 		return err
 	}
 	if err := migrations.Up(ctx, withDatabase(admin.Config().ConnString(), making)); err != nil {
@@ -133,14 +133,14 @@ func databaseExists(ctx context.Context, admin *pgx.Conn, name string) (there bo
 	return there, err
 }
 
-// schemaHash returns a hash of the migrations' names and contents.
-func schemaHash(fsys fs.FS) (string, error) {
+// schemaHash returns a hash of the migrations' names and contents, and of the settings.
+func (k Kind) schemaHash(fsys fs.FS) (string, error) {
 	names, err := fs.Glob(fsys, "*.sql")
 	if err != nil {
 		return "", fmt.Errorf("list the migrations: %w", err)
 	}
 	hash := sha256.New()
-	_, _ = fmt.Fprint(hash, readModels, hostile())
+	_, _ = fmt.Fprint(hash, readModels, k.Settings)
 	for _, name := range names {
 		content, err := fs.ReadFile(fsys, name)
 		if err != nil {

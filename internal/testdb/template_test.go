@@ -1,4 +1,4 @@
-package pgtest
+package testdb
 
 import (
 	"context"
@@ -9,6 +9,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/tidemark-go/tidemark/internal/devpg"
 )
 
 func admin(t *testing.T, url string) *pgx.Conn {
@@ -21,9 +23,26 @@ func admin(t *testing.T, url string) *pgx.Conn {
 	return conn
 }
 
+// server starts a server for the test alone, and returns its URL.
+func server(t *testing.T) string {
+	t.Helper()
+	server, err := devpg.Open(t.Context(), devpg.Config{Private: true, Settings: map[string]string{
+		"shared_buffers": "32MB", "fsync": "off",
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := server.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return server.URL()
+}
+
 func TestOldLeftoversArePrunedAndYoungOnesKept(t *testing.T) {
 	t.Parallel()
-	conn := admin(t, Server(t).URL())
+	conn := admin(t, server(t))
 	now := time.Now()
 	ago := func(age time.Duration) string { return strconv.FormatInt(now.Add(-age).Unix(), 10) }
 	for name, c := range map[string]struct {
@@ -54,7 +73,7 @@ func TestOldLeftoversArePrunedAndYoungOnesKept(t *testing.T) {
 
 func TestOneTemplateIsMadeHoweverManyAskAtOnce(t *testing.T) {
 	t.Parallel()
-	url := Server(t).URL()
+	url := server(t)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	names := make([]string, 4)
@@ -62,7 +81,7 @@ func TestOneTemplateIsMadeHoweverManyAskAtOnce(t *testing.T) {
 	for i := range names {
 		conn := admin(t, url)
 		group.Go(func() (err error) {
-			names[i], err = migrated(ctx, conn)
+			names[i], err = Kind{}.Migrated(ctx, conn)
 			if err == nil {
 				err = clone(ctx, conn, testName(time.Now()), names[i])
 			}
@@ -89,7 +108,7 @@ func TestTheHashOfASchemaFollowsNamesAndContents(t *testing.T) {
 		{"1.sql": file("a"), "3.sql": file("b")},
 		{"1.sql": file("a")},
 	} {
-		hash, err := schemaHash(fsys)
+		hash, err := Kind{}.schemaHash(fsys)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,4 +1,4 @@
-package pgtest
+package testdb
 
 import (
 	"context"
@@ -50,3 +50,6 @@ func (a *connection) drop(ctx context.Context) {
 		a.conn = nil
 	}
 }
+
+// Close closes the connection with which this process makes databases.
+func Close(ctx context.Context) { admins.close(ctx) }
