@@ -8,8 +8,6 @@ import (
 	"errors"
 	"io"
 	"net"
-	"net/http"
-	"net/http/httptest"
 	"reflect"
 	"strings"
 	"sync"
@@ -23,7 +21,6 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
-	"github.com/tidemark-go/tidemark/test/support/unreadable"
 )
 
 var errSoldOut = errors.New("sold out")
@@ -354,20 +351,4 @@ func TestACommandWhoseReplyIsLostTakesEffectOnce(t *testing.T) {
 			t.Errorf("%+v, decided %d times, %d events", out, c.decided.Load(), eventsIn(t, pool, "hamlet"))
 		}
 	})
-}
-
-// TestAReadThatFailsIsNoRefusal asks the handler of the guide, whose client would give up after a 409.
-func TestAReadThatFailsIsNoRefusal(t *testing.T) {
-	t.Parallel()
-	pool := pgtest.New(t)
-	unreadable.Write(t, pool, "seat-7", "noted", unreadable.Damaged)
-	server := http.NewServeMux()
-	server.Handle("POST /seats/{seat}", seatHandler(pool))
-	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/seats/7", strings.NewReader(`{}`))
-	r.Header.Set("Idempotency-Key", uuid.NewString())
-	w := httptest.NewRecorder()
-	server.ServeHTTP(w, r)
-	if w.Code != http.StatusServiceUnavailable {
-		t.Errorf("answered %d %s", w.Code, w.Body)
-	}
 }

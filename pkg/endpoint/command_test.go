@@ -1,0 +1,100 @@
+package endpoint_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/tidemark-go/tidemark/pkg/endpoint"
+	"github.com/tidemark-go/tidemark/pkg/event"
+	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/waiter"
+	"github.com/tidemark-go/tidemark/test/support/pgtest"
+	"github.com/tidemark-go/tidemark/test/support/unreadable"
+)
+
+func TestACommandAnswersWhatBecameOfIt(t *testing.T) {
+	t.Parallel()
+	made := journal.Outcome{Places: []journal.Appended{{CampaignID: "a", Seq: 1, Position: 1}}}
+	for name, c := range map[string]struct {
+		out  journal.Outcome
+		err  error
+		body string
+		want int
+		text string
+	}{
+		"made":     {made, nil, `{"name": "Ann"}`, http.StatusCreated, ""},
+		"no body":  {made, nil, " ", http.StatusCreated, ""},
+		"nothing":  {journal.Outcome{}, nil, "", http.StatusNoContent, ""},
+		"refusal":  {journal.Outcome{}, fmt.Errorf("seat 7: %w", errTaken), "", http.StatusConflict, "seat 7: the seat is taken"},
+		"reused":   {journal.Outcome{}, journal.ErrCommandReused, "", http.StatusUnprocessableEntity, "another command"},
+		"invalid":  {journal.Outcome{}, &journal.InvalidEventError{Field: "tags", Reason: "no"}, "", http.StatusUnprocessableEntity, "tags"},
+		"archived": {journal.Outcome{}, &event.ArchivedError{Campaign: "a"}, "", http.StatusGone, "archive"},
+		"unknown": {
+			journal.Outcome{}, errors.New("secret"), "", http.StatusServiceUnavailable,
+			"try again with the same Idempotency-Key\n",
+		},
+		"large": {made, nil, strings.Repeat(" ", 1<<20+1), http.StatusRequestEntityTooLarge, "too large"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := endpoint.Command(func(_ *http.Request, cmd journal.Command, b Booking) (journal.Outcome, error) {
+				if string(cmd.Content) != c.body || cmd.ID.String() != ann || (b.Name == "Ann") != (name == "made") {
+					t.Errorf("got %+v, %+v", cmd, b)
+				}
+				return c.out, c.err
+			}, errTaken)
+			r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", strings.NewReader(c.body))
+			r.Header.Set(endpoint.IDHeader, ann)
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, r)
+			if w.Code != c.want || !strings.Contains(w.Body.String(), c.text) || strings.Contains(w.Body.String(), "secret") {
+				t.Errorf("got %d %q", w.Code, w.Body)
+			}
+			if token := w.Header().Get(endpoint.TokenHeader); token != c.out.Token() && c.want == http.StatusCreated {
+				t.Errorf("the token is %q", token)
+			}
+		})
+	}
+}
+
+// Without a running waiter nothing is known to be applied.
+func TestAReadThatIsNotAppliedInTimeIsAskedForAgain(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	places, err := journal.Journal{}.Commit(t.Context(), pool,
+		journal.Batch{CampaignID: "seat-7", Events: []event.Event{SeatBooked.New(Booking{"Ann"})}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := endpoint.Waiting(waiter.New(pool, nil), http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		t.Error("the page is shown")
+	}), "seats")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel() // the client does not wait
+	r := httptest.NewRequestWithContext(ctx, http.MethodGet, "/", nil)
+	r.Header.Set(endpoint.TokenHeader, places[0].Token())
+	w := httptest.NewRecorder()
+	if h.ServeHTTP(w, r); w.Code != http.StatusServiceUnavailable {
+		t.Errorf("got %d", w.Code)
+	}
+}
+
+// TestAReadThatFailsIsNoRefusal asks the handler of the guide, whose client would give up after a 409.
+func TestAReadThatFailsIsNoRefusal(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	unreadable.Write(t, pool, "seat-7", "noted", unreadable.Damaged)
+	server := handler(pool, waiter.New(pool, nil))
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/seats/7", strings.NewReader(`{}`))
+	r.Header.Set(endpoint.IDHeader, ann)
+	w := httptest.NewRecorder()
+	server.ServeHTTP(w, r)
+	if w.Code != http.StatusServiceUnavailable {
+		t.Errorf("answered %d %s", w.Code, w.Body)
+	}
+}
