@@ -646,6 +646,16 @@ AS $$
         (SELECT jsonb_agg(regexp_replace(tag, '^[^=]*=', '')) FROM unnest(p_event.tags) AS tag))
 $$;
 
+-- tells reports whether an event in the journal, as it is by now, has each word of a text.
+CREATE FUNCTION tidemark.tells(p_position bigint, p_text text) RETURNS boolean
+    LANGUAGE sql STABLE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+    SELECT EXISTS (SELECT FROM tidemark.journal j WHERE j.position = p_position
+        AND string_to_array(tidemark.spoken(p_text), ' ')
+            <@ string_to_array(tidemark.spoken(tidemark.event_texts(j)::text), ' '))
+$$;
+
 -- erase replaces payload and metadata of events of one campaign, and drops their tags, actor and
 -- aggregate: place, type, id and times stay. If the erasure is of personal fields, it takes only these,
 -- and beside the payload what tells the subject: erased_form. It leaves other types alone. If p_seqs is
@@ -982,7 +992,8 @@ $$;
 -- +goose StatementEnd
 
 -- end_erasure ends an erasure and returns the numbers of changed rows by table. It reads resolutions of
--- projections across campaigns once. They keep the events, and no key. Errors of publishers go.
+-- projections across campaigns once. They keep the events, and no key but those that the event still tells: with
+-- several keys, nothing else says which was resolved. Errors of publishers go.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.end_erasure(p_erasure bigint, p_generation bigint) RETURNS jsonb
     LANGUAGE plpgsql SECURITY DEFINER
@@ -995,7 +1006,7 @@ BEGIN
     WITH gone AS (
         DELETE FROM tidemark.resolutions r USING tidemark.erased_events e, tidemark.projections p
         WHERE e.erasure = x.id AND r.seq = e.position AND p.scope = 'journal' AND r.projection = p.name
-            AND r.campaign_id <> 'erased'
+            AND r.campaign_id <> 'erased' AND NOT tidemark.tells(e.position, r.campaign_id)
         RETURNING r.projection, r.seq, r.actor, r.reason, r.resolved_at
     )
     INSERT INTO tidemark.resolutions (campaign_id, projection, seq, actor, reason, resolved_at)
@@ -1085,6 +1096,7 @@ DROP FUNCTION tidemark.erase_keys;
 DROP FUNCTION tidemark.erase_scheduled;
 DROP FUNCTION tidemark.erase_traces;
 DROP FUNCTION tidemark.erase;
+DROP FUNCTION tidemark.tells;
 DROP FUNCTION tidemark.event_texts;
 DROP FUNCTION tidemark.erased_form;
 DROP FUNCTION tidemark.subject_values;

@@ -17,6 +17,8 @@ type State struct {
 	Comment    string // appended to its statements
 	Line       Line
 
+	Keys []string // of the group's events; nil: the projection finds them
+
 	Refuse  Refuse           // takes events that fail one by one; nil: the first fails the group
 	Recover func(err *error) // makes a panic of the function that defers it an error; set with Refuse
 
@@ -56,9 +58,12 @@ var Of func(group any) *State //nolint:gochecknoglobals // the way to an unexpor
 // the function. Any other projection is returned as it is.
 var Engine func(projection any) any //nolint:gochecknoglobals // the way to unexported methods of another package
 
-// Keys returns how events name their keys, of a *projection.Spec across campaigns whose events may have
-// several; nil: they have one. Package projection sets the function.
-var Keys func(spec any) func(e event.Event) ([]string, error) //nolint:gochecknoglobals // as above
+// Keys returns how events name their keys, of a projection across campaigns and its *projection.Spec, if its
+// events may have several; nil: they have one. takes tells whether the projection then takes an event once for
+// each key. Package projection sets the function.
+//
+//nolint:gochecknoglobals // as above
+var Keys func(projection, spec any) (keys func(e event.Event) ([]string, error), takes bool)
 
 // Folder folds groups in memory, campaign by campaign, and writes each result once. G is *projection.Group.
 type Folder[G any] interface {

@@ -39,8 +39,9 @@ type Document[T any] struct {
 
 	// Keys is for events that change several documents, instead of Key: it returns their keys, in any
 	// order and each once, up to 64; none if the event concerns no document. A key has 1 to 1024 bytes,
-	// and is not [AllKeys]. Anything else is a failure of the event. The event is folded once for each
-	// key: functions made with [event.OnKey] learn which one. Keys must depend only on the event.
+	// and is not [AllKeys], nor "erased" across campaigns. Anything else is a failure of the event. The
+	// event is folded once for each key: functions made with [event.OnKey] learn which one. Keys must depend
+	// only on the event, and across campaigns on no field that is sealed.
 	Keys func(e event.Event) ([]string, error)
 
 	// Scope is which events a document sees: of one campaign (the default), or of all of them in the

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/text"
 	"github.com/tidemark-go/tidemark/pkg/event"
 )
@@ -67,7 +68,11 @@ func (d Document[T]) severalKeys(e event.Event) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	if key, reason := checkKeys(keys); reason != "" {
+	key, reason := checkKeys(keys)
+	if reason == "" && d.Scope == ScopeJournal && slices.Contains(keys, feed.ErasedKey) {
+		key, reason = feed.ErasedKey, "stands for keys that have been erased: use another one"
+	}
+	if reason != "" {
 		return nil, &keysError{d.Name, key, reason}
 	}
 	return keys, nil
@@ -118,8 +123,17 @@ func (e *keysError) Redacted() string {
 
 func (e *keysError) FailureClass() Class { return ClassPermanent }
 
-// findSeveral is find for documents with Keys.
+// takesKeys tells the projector that a group may have an event once for each of its keys.
+func (d *document[T]) takesKeys() {}
+
+// findSeveral is find for documents with Keys. Across campaigns, the group has the keys.
 func (d *document[T]) findSeveral(g *Group, w *working[T]) error {
+	if keys := g.state.Keys; keys != nil {
+		for i := range g.Events {
+			w.changes[i] = w.document(documentID{key: keys[i]}, i)
+		}
+		return nil
+	}
 	w.changes, w.events = w.changes[:0], make([]int, 0, len(g.Events))
 	for i := range g.Events {
 		e := &g.Events[i]

@@ -25,7 +25,10 @@ type Group struct {
 func init() { //nolint:gochecknoinits // package groupstate says why
 	groupstate.Of = func(group any) *groupstate.State { return &group.(*Group).state }
 	groupstate.Engine = engineOf
-	groupstate.Keys = func(spec any) func(event.Event) ([]string, error) { return spec.(*Spec).keys }
+	groupstate.Keys = func(p, spec any) (func(event.Event) ([]string, error), bool) {
+		_, takes := p.(interface{ takesKeys() })
+		return spec.(*Spec).keys, takes
+	}
 }
 
 // ErrAbandoned is returned by [Group.Tx] after the projection's timeout. Further statements have no effect.

@@ -15,7 +15,9 @@ import (
 )
 
 // keysScopes are the scopes that documents with Keys have.
-func keysScopes() []projection.Scope { return []projection.Scope{projection.ScopeCampaign} }
+func keysScopes() []projection.Scope {
+	return []projection.Scope{projection.ScopeCampaign, projection.ScopeJournal}
+}
 
 // keysMatrix is what meets an event of several keys. Where the two cannot meet, impossible has the reason.
 func keysMatrix() []struct {
@@ -40,6 +42,14 @@ func keysMatrix() []struct {
 		{name: "process beside", do: (*keysCell).meetsProcess},
 		{name: "two documents, one with Keys", do: (*keysCell).meetsOneKey},
 		{name: "two versions", do: (*keysCell).meetsVersions},
+		{name: "groups of one event", do: (*keysCell).meetsSmallGroups},
+		{name: "policy that skips", do: (*keysCell).meetsSkips},
+		{name: "policy that pauses", do: (*keysCell).meetsPause},
+		{name: "deadline", impossible: map[projection.Scope]string{
+			projection.ScopeCampaign: "it is held against the campaign",
+		}, do: (*keysCell).meetsDeadline},
+		{name: "archive", do: (*keysCell).meetsArchive},
+		{name: "sealed field", do: (*keysCell).meetsSealed},
 	}
 }
 
@@ -453,8 +463,13 @@ func (c *keysCell) meetsVersions() {
 	drain(c.T, p)
 	c.expect("and resolved", "stock", 2)
 	if c.scope == projection.ScopeJournal {
-		// With one key an event is left out by its position, whatever its key is in that version.
-		c.same("the old version", c.rows("stock~previous"), c.firsts(1, func(e event.Event, _ string) bool { return e.Position == c.at }))
+		// With one key an event is left out by its position, whatever its key is in that version, once the key is replayed.
+		c.same("the old version", c.rows("stock~previous"), c.firsts(1, everything))
+		c.must(c.replay("stock~previous", "cups"))
+		drain(c.T, p)
+		c.same("the old version, replayed", c.rows("stock~previous"), c.firsts(1, func(e event.Event, _ string) bool {
+			return e.Position == c.at
+		}))
 		return
 	}
 	c.same("the old version", c.rows("stock~previous"), c.firsts(1, func(e event.Event, _ string) bool {

@@ -1,6 +1,7 @@
 package projector_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 
 	tables "github.com/tidemark-go/tidemark/internal/projector/registry"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
+	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/pkg/catalogue"
 	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
@@ -27,6 +29,8 @@ import (
 type purchase struct {
 	Lines    map[string]int `json:"lines,omitempty"` // amounts by article
 	Customer string         `json:"customer,omitempty"`
+
+	Note json.RawMessage `json:"note,omitempty"` // a text, which may be sealed
 }
 
 const purchased event.Type[purchase] = "purchased"
@@ -51,6 +55,7 @@ type keysCell struct {
 	refuses atomic.Bool // tea and pots, where an order takes rejected of them
 	types   *catalogue.Catalogue
 	archive event.Archive
+	group   int // most events of a group
 
 	campaign string // of the order that is refused
 	at, seq  int64  // its position and seq
@@ -89,7 +94,7 @@ func (c *keysCell) shelves(name string, version int) projection.Document[shelf] 
 
 func (c *keysCell) worker(projections ...projection.Projection) *projector.Projector {
 	return workerOf(c.T, c.pool, func(cfg *projector.Config) {
-		cfg.GroupEvents, cfg.LeaseTTL, cfg.ManualRebuilds = 7, 2*time.Second, true
+		cfg.GroupEvents, cfg.LeaseTTL, cfg.ManualRebuilds = cmp.Or(c.group, 7), 2*time.Second, true
 		cfg.Catalogue, cfg.Archive = c.types, c.archive
 	}, projections...)
 }
@@ -187,7 +192,7 @@ func (c *keysCell) of(e event.Event, article string) shelfID {
 // each visits the orders of the journal.
 func (c *keysCell) each(visit func(e event.Event, p purchase)) {
 	c.Helper()
-	for e, err := range journal.ReadAll(c.Context(), c.pool, 0) {
+	for e, err := range journal.ReadAll(c.Context(), feed.Through{Querier: c.pool, Archive: c.archive}, 0) {
 		c.must(err)
 		if e.Type == string(purchased) {
 			p, err := purchased.Decode(e)
@@ -352,6 +357,9 @@ func TestKeysThatCannotBeUsedHoldBackTheirEvent(t *testing.T) {
 	}
 }
 
+// embedding is a struct of a user.
+type embedding struct{ projection.Document[shelf] }
+
 // A document is refused by name before the first event if it cannot work.
 func TestADocumentWithKeysThatCannotWorkIsRefused(t *testing.T) {
 	t.Parallel()
@@ -360,10 +368,15 @@ func TestADocumentWithKeysThatCannotWorkIsRefused(t *testing.T) {
 	both.Key = func(event.Event) (string, error) { return "", nil }
 	across := c.shelves("across", 1)
 	across.Scope = projection.ScopeJournal
+	ahead := across
+	ahead.Name, ahead.Partitions = "ahead", 65
 	for want, p := range map[string]projection.Projection{
 		"projection both has Key and Keys: leave one": both,
-		"projection across has Keys, which projections with the scope journal cannot have: give it Key, and append an event for " +
-			"each key": across,
+		"projection across is of the type projector_test.embedding, with the Keys of a document across campaigns: its own code " +
+			"would get an event once for each key, so register the document itself": embedding{across},
+		"projection across is of the type *projector_test.embedding, with the Keys of a document across campaigns: its own code " +
+			"would get an event once for each key, so register the document itself": &embedding{across},
+		"projection ahead has 65 partitions: use 1 to 64": ahead,
 	} {
 		if _, err := projector.New(projector.Config{Pool: c.pool, Projections: []projection.Projection{p}}); err == nil ||
 			err.Error() != "projector: "+want {

@@ -44,6 +44,21 @@ func hostPlayers() projection.Projection {
 	}
 }
 
+func sessionPlayers() projection.Projection {
+	return projection.Document[int]{
+		Name: "players", Version: 1, Types: []string{"session_started"},
+		Scope: projection.ScopeJournal,
+		Keys: func(e event.Event) ([]string, error) {
+			started, err := event.Decode[SessionStarted](e)
+			return started.Players, err
+		},
+		Fold: func(sessions *int, _ event.Event) error {
+			*sessions++
+			return nil
+		},
+	}
+}
+
 func TestTheProjectionsAcrossCampaignsOfThePageWork(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../docs/guides/projections.md")
@@ -62,7 +77,7 @@ func TestTheProjectionsAcrossCampaignsOfThePageWork(t *testing.T) {
 		t.Fatal(err)
 	}
 	pool := pgtest.New(t)
-	p := workerOf(t, pool, nil, append(projections, hosts(), hostPlayers())...)
+	p := workerOf(t, pool, nil, append(projections, hosts(), hostPlayers(), sessionPlayers())...)
 	for i := range 6 {
 		if err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
 			_, err := journal.Journal{}.Append(t.Context(), tx, fmt.Sprint("table", i%3), journal.Any, event.Event{
@@ -81,6 +96,8 @@ func TestTheProjectionsAcrossCampaignsOfThePageWork(t *testing.T) {
 			FROM tidemark_views.session_days`)
 	expectText(t, pool, "totals", "ann 8, bob 4",
 		`SELECT string_agg(concat(host, ' ', players), ', ' ORDER BY host) FROM tidemark_views.totals`)
+	expectText(t, pool, "players", "p0 1, p1 1, p2 1, p3 1, p4 1, p5 1, q 6",
+		`SELECT string_agg(key || ' ' || doc, ', ' ORDER BY key) FROM tidemark_views.players`)
 	expectText(t, pool, "hosts", "ann 4 p3, bob 2 p5", `SELECT string_agg(concat_ws(' ', key, doc->>'started',
 		doc->'players'->>0), ', ' ORDER BY key) FROM tidemark_views.hosts`)
 }

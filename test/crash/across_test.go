@@ -101,7 +101,7 @@ func TestAWorkerThatIsKilledWhileItReplaysKeys(t *testing.T) {
 				tally.SettleAcross(t, pool)
 				first.Terminate(t)
 				if err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-					for _, name := range []string{"boards", "lines", "sums"} {
+					for _, name := range []string{"boards", "lines", "sums", "pairs"} {
 						if _, err := failed.Replay(t.Context(), tx, failed.ReplayRequest{
 							Group: "default", Projection: name, Campaigns: []string{"1", "3", "4"},
 						}, failed.Act{By: "ada", Reason: "a test"}); err != nil {

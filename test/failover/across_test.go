@@ -76,7 +76,7 @@ func TestProjectionsAcrossCampaignsGoOnWithWhatTheDatabaseHas(t *testing.T) {
 					Pool: tally.Pool(t, l.url, "worker", 10), LeaseTTL: 3 * time.Second, PollInterval: 50 * time.Millisecond,
 					Concurrency: 2, Projections: append(tally.Across(partitions, nil), payments()),
 				})
-				tally.Eventually(t, "the worker lives", tally.Holds(pool, `SELECT count(*) = 4 FROM tidemark.projections`))
+				tally.Eventually(t, "the worker lives", tally.Holds(pool, `SELECT count(*) = 5 FROM tidemark.projections`))
 				add(t, pool, "kept", 3, 2)
 				paid(t, pool)
 				l.forget(t)

@@ -149,14 +149,18 @@ func (p *place) readWindow(ctx context.Context, w *window, most int, single bool
 	if err != nil {
 		return err
 	}
+	var keyed []apply.Keyed
 	for i := range events {
-		one := apply.KeyOf(p.k, &events[i], faults[events[i].Position])
-		if !p.takes(&one) {
-			continue
+		e, ends := &events[i], false
+		keyed = apply.AppendKeyed(keyed[:0], p.k, e, faults[e.Position])
+		for _, one := range keyed {
+			if p.takes(&one) {
+				w.events = append(w.events, one)
+				ends = ends || single && p.isBehind(&one)
+			}
 		}
-		w.events = append(w.events, one)
-		if single && p.isBehind(&one) {
-			until = one.Event.Position
+		if ends {
+			until = e.Position
 			break
 		}
 	}
@@ -178,7 +182,8 @@ func (p *place) applyWindow(ctx context.Context, w *window) error {
 		if !p.isBehind(&one) || p.behind[one.Key].NextSeq <= after {
 			continue
 		}
-		if len(events) == p.size || p.marks > 0 && len(events) == 1 {
+		full := len(events) >= p.size || p.marks > 0 && len(events) > 0
+		if full && events[len(events)-1].Event.Position != one.Event.Position {
 			rest, until = w.events[i:], one.Event.Position-1
 			break
 		}

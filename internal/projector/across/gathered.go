@@ -25,12 +25,13 @@ type gathered struct {
 	full   bool
 }
 
-// gather adds the events of a page up to a limit.
+// gather adds the events of a page up to a limit, each for all of its keys here that are not behind.
 func (p *place) gather(g *gathered, page *pages.Page, limit int64) {
-	var found []apply.Keyed
+	var known found
 	if p.parts > 1 && p.marks == 0 { // a key of a suspect event is found only when its turn comes
-		found = keyed(p.k, page)
+		known = keyed(p.k, page)
 	}
+	var keyed []apply.Keyed // the event
 	first := page.Index(g.until)
 	g.pages, g.until = append(g.pages, page), min(page.Until, limit)
 	for i := first; i < len(page.Events); i++ {
@@ -38,26 +39,28 @@ func (p *place) gather(g *gathered, page *pages.Page, limit int64) {
 		if e.Position > g.until {
 			break
 		}
-		if g.full = len(g.events) == p.size || p.marks > 0 && len(g.events) == 1; g.full {
+		if g.full = len(g.events) >= p.size || p.marks > 0 && len(g.events) > 0; g.full {
 			g.until = e.Position - 1
 			break
 		}
-		var one apply.Keyed
-		if found != nil && found[i].Fault == nil {
-			one = found[i]
-		} else { // after a fault perhaps the key is found now
-			one = apply.KeyOf(p.k, e, page.Faults[e.Position])
+		if known.ends != nil {
+			keyed = append(keyed[:0], known.of(i)...)
 		}
-		ok := p.takes(&one)
-		if !ok && one.Fault != nil && one.Key == projection.AllKeys && !p.k.Skips(e.Type, one.Fault) {
-			// Its key may belong here: another partition holds it back, and this one waits for the outcome.
-			g.until, g.full = e.Position-1, true
-			break
+		if known.ends == nil || len(keyed) > 0 && keyed[0].Fault != nil { // after a fault perhaps a key is found now
+			keyed = apply.AppendKeyed(keyed[:0], p.k, e, page.Faults[e.Position])
+		}
+		for _, one := range keyed {
+			ok := p.takes(&one)
+			if !ok && one.Fault != nil && one.Key == projection.AllKeys && !p.k.Skips(e.Type, one.Fault) {
+				// Its key may belong here: another partition holds it back, and this one waits for the outcome.
+				g.until, g.full = e.Position-1, true
+				return
+			}
+			if _, behind := p.held[one.Key]; ok && !behind {
+				g.events = append(g.events, one)
+			}
 		}
 		g.passed.pass(e)
-		if _, behind := p.held[one.Key]; ok && !behind {
-			g.events = append(g.events, one)
-		}
 	}
 }
 

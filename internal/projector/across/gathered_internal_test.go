@@ -1,10 +1,15 @@
 package across
 
 import (
+	"fmt"
+	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/uuid"
 
+	"github.com/tidemark-go/tidemark/internal/projector/apply"
+	"github.com/tidemark-go/tidemark/internal/projector/registry"
 	"github.com/tidemark-go/tidemark/internal/store/pages"
 	"github.com/tidemark-go/tidemark/pkg/event"
 )
@@ -26,4 +31,53 @@ func TestEventsBelowAPositionAreCountedOnAllPages(t *testing.T) {
 	if got := g.passedBelow(4, 26); got != want || got.n != 10 {
 		t.Errorf("%d events with the hash %x, want 10 with %x", got.n, got.hash, want.hash)
 	}
+}
+
+// TestAGroupTakesAllKeysOfAnEventOrNone has events of three keys, in groups of four events at most.
+func TestAGroupTakesAllKeysOfAnEventOrNone(t *testing.T) {
+	t.Parallel()
+	k := &registry.Projection{Keys: func(e event.Event) ([]string, error) { return strings.Fields(e.Actor), nil }}
+	page := &pages.Page{Until: 50, Notes: new(sync.Map)}
+	for position := int64(10); position < 50; position += 10 {
+		page.Events = append(page.Events, event.Event{
+			ID: uuid.New(), Position: position, Intent: event.ProjectionAndReplay, Actor: "a b c",
+		})
+	}
+	elsewhere := "a b c"
+	for _, key := range strings.Fields("a b c") {
+		if apply.PartitionOf(key, 2) == 1 {
+			elsewhere = strings.TrimSpace(strings.Replace(elsewhere, key, "", 1))
+		}
+	}
+	for name, c := range map[string]struct {
+		place place
+		want  string
+		until int64
+	}{
+		"in one partition":     {place{parts: 1, size: 4}, "10a 10b 10c 20a 20b 20c", 29},
+		"one at a time":        {place{parts: 1, size: 1}, "10a 10b 10c", 19},
+		"a suspect":            {place{parts: 1, size: 4, trial: trial{marks: 3}}, "10a 10b 10c", 19},
+		"one key is behind":    {place{parts: 1, size: 4, held: map[string]int64{"b": 5}}, "10a 10c 20a 20c", 29},
+		"all keys are behind":  {place{parts: 1, size: 4, held: map[string]int64{"a": 5, "b": 5, "c": 5}}, "", 50},
+		"one key is left out":  {place{parts: 1, size: 2, leftOut: resolved(k, "b")}, "10a 10c", 19},
+		"an event is left out": {place{parts: 1, size: 3, leftOut: resolved(k, "-")}, "20a 20b 20c", 29},
+		"in two partitions":    {place{parts: 2, part: 0, size: 1}, "10" + strings.Join(strings.Fields(elsewhere), " 10"), 19},
+	} {
+		var g gathered
+		c.place.k = k
+		c.place.gather(&g, page, 50)
+		var got []string
+		for _, one := range g.events {
+			got = append(got, fmt.Sprint(one.Event.Position, one.Key))
+		}
+		if strings.Join(got, " ") != c.want || g.until != c.until {
+			t.Errorf("%s: %q until %d, want %s until %d", name, got, g.until, c.want, c.until)
+		}
+	}
+}
+
+// resolved leaves out the first event for a key.
+func resolved(k *registry.Projection, key string) (l apply.LeftOut) {
+	l.Add(k, key, 10)
+	return l
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -53,9 +54,10 @@ func (p *place) probe(ctx context.Context, s *failed.Standing) error {
 	}
 	for i := range events {
 		passed.pass(&events[i])
-		one := apply.KeyOf(p.k, &events[i], faults[events[i].Position])
-		if _, behind := p.held[one.Key]; p.takes(&one) && (!behind || one.Key == s.CampaignID) {
-			stride.Events = append(stride.Events, one) // otherwise its key, found at last, is behind itself
+		for _, one := range p.tried(s, &events[i], faults[events[i].Position]) {
+			if _, behind := p.held[one.Key]; p.takes(&one) && (!behind || one.Key == s.CampaignID) {
+				stride.Events = append(stride.Events, one) // otherwise its key, found at last, is behind itself
+			}
 		}
 	}
 	m := p.move(p.read)
@@ -92,6 +94,19 @@ func (p *place) probe(ctx context.Context, s *failed.Standing) error {
 		p.behind[s.CampaignID] = &failed.Standing{CampaignID: s.CampaignID, Projection: s.Projection, NextSeq: at + 1}
 	}
 	return nil
+}
+
+// tried returns the event at which a key has failed, for what is to be tried. If it may have several keys, it has
+// passed the others. Where its keys are not found now, it fails for this one.
+func (p *place) tried(s *failed.Standing, e *event.Event, fault error) []apply.Keyed {
+	keyed := apply.AppendKeyed(nil, p.k, e, fault)
+	if p.k.Keys == nil || s.CampaignID == projection.AllKeys {
+		return keyed
+	}
+	if len(keyed) > 0 && keyed[0].Key == projection.AllKeys {
+		keyed[0].Key = s.CampaignID
+	}
+	return slices.DeleteFunc(keyed, func(one apply.Keyed) bool { return one.Key != s.CampaignID })
 }
 
 // readJournal reads events of the instance of the database in which the place was claimed.

@@ -44,7 +44,7 @@ type place struct {
 	passed   int64                // events since the row was last written
 	hash     int64                // of their ids
 	held     map[string]int64     // keys that are behind, with the position of the next event
-	leftOut  map[int64]bool       // positions that operators have resolved
+	leftOut  apply.LeftOut        // events that operators have resolved
 	reacting *groupstate.Reacting // nil: it is no process, or its tables are not the live ones
 	saved    time.Time
 	careful  int  // groups still to be applied carefully
@@ -61,16 +61,15 @@ func (p *place) load(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	p.held, p.leftOut, p.behind = map[string]int64{}, map[int64]bool{}, map[string]*failed.Standing{}
+	p.held, p.leftOut, p.behind = map[string]int64{}, apply.LeftOut{}, map[string]*failed.Standing{}
 	for _, s := range keys {
 		if p.mine(s.CampaignID) {
 			p.held[s.CampaignID] = s.NextSeq
 		}
 	}
-	resolved, err := failed.Resolved(ctx, p.Cfg.Pool, p.k.Name)
-	for _, position := range resolved {
-		p.leftOut[position] = true
-	}
+	err = failed.Resolved(ctx, p.Cfg.Pool, p.k.Name, func(key string, position int64) {
+		p.leftOut.Add(p.k, key, position)
+	})
 	if _, reacts := kind.ReactsFrom(p.k.Projection); !reacts || err != nil || p.follows() {
 		return err
 	}
@@ -90,10 +89,10 @@ func (p *place) mine(key string) bool {
 	return apply.PartitionOf(key, p.parts) == p.part
 }
 
-// takes reports whether the place applies an event: its key may be another partition's. It empties
+// takes reports whether the place applies an event for a key, which may be another partition's. It empties
 // one for an event that is left out.
 func (p *place) takes(one *apply.Keyed) bool {
-	if one.Event == nil || p.leftOut[one.Event.Position] {
+	if p.leftOut.Has(one.Key, one.Event.Position) {
 		*one = apply.Keyed{}
 		return false
 	}

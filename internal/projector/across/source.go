@@ -41,19 +41,35 @@ type source struct {
 
 // keys has the events of a page with their keys. The first of several partitions finds them.
 type keys struct {
-	mu    sync.Mutex
-	found []apply.Keyed
+	mu sync.Mutex
+	found
+}
+
+// found is the events of a page with their keys, once for each.
+type found struct {
+	keyed []apply.Keyed
+	ends  []int // in keyed, by event of the page
+}
+
+// of returns event i of the page with its keys.
+func (f *found) of(i int) []apply.Keyed {
+	from := 0
+	if i > 0 {
+		from = f.ends[i-1]
+	}
+	return f.keyed[from:f.ends[i]]
 }
 
 // keyed returns the events of a page with their keys.
-func keyed(k *registry.Projection, page *pages.Page) []apply.Keyed {
+func keyed(k *registry.Projection, page *pages.Page) found {
 	noted, _ := page.Notes.LoadOrStore(k, &keys{})
 	all := noted.(*keys)
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	for i := len(all.found); i < len(page.Events); i++ { // a page may have been extended
+	for i := len(all.ends); i < len(page.Events); i++ { // a page may have been extended
 		e := &page.Events[i]
-		all.found = append(all.found, apply.KeyOf(k, e, page.Faults[e.Position]))
+		all.keyed = apply.AppendKeyed(all.keyed, k, e, page.Faults[e.Position])
+		all.ends = append(all.ends, len(all.keyed))
 	}
 	return all.found
 }

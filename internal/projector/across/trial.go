@@ -50,7 +50,7 @@ func (p *place) stride(ctx context.Context, s *apply.Stride) (held map[string]in
 		held, err = p.tryStride(ctx, s)
 		return err
 	}
-	if p.marks == 0 || len(s.Events) != 1 || s.Events[0].Fault != nil ||
+	if p.marks == 0 || !s.OfOneEvent() || s.Events[0].Fault != nil ||
 		p.suspect != 0 && p.suspect != s.Events[0].Event.Position {
 		err = p.Applier.Together(try)
 		return held, err
@@ -72,11 +72,14 @@ func (p *place) stride(ctx context.Context, s *apply.Stride) (held map[string]in
 	return held, err
 }
 
-// tryStride applies a stride. An event that alone exceeds its time limit has failed.
+// tryStride applies a stride. An event that alone exceeds its time limit has failed, for all keys of the stride:
+// each of them is tried alone later.
 func (p *place) tryStride(ctx context.Context, s *apply.Stride) (held map[string]int64, err error) {
 	held, err = p.Applier.Stride(ctx, s)
-	if late, ok := errors.AsType[*failure.DeadlineError](err); ok && len(s.Events) == 1 {
-		s.Events[0].Fault = late
+	if late, ok := errors.AsType[*failure.DeadlineError](err); ok && s.OfOneEvent() {
+		for i := range s.Events {
+			s.Events[i].Fault = late
+		}
 		return p.Applier.Stride(ctx, s)
 	}
 	return held, err

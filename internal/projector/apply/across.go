@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"maps"
 	"slices"
 
@@ -17,61 +16,10 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
 	"github.com/tidemark-go/tidemark/internal/pulse"
 	"github.com/tidemark-go/tidemark/internal/slice"
-	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/ledger"
 	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/projection"
 )
-
-// Keyed is an event of a projection across campaigns.
-type Keyed struct {
-	Event *event.Event // nil: the projection does not want it
-	Key   string
-	Fault error // known before it is tried: it cannot be read, or its key cannot be found
-}
-
-// KeyOf returns an event of a projection across campaigns with its key. fault tells why it cannot be
-// read.
-func KeyOf(k *registry.Projection, e *event.Event, fault error) (one Keyed) {
-	if !k.Wants(e) {
-		return one
-	}
-	one = Keyed{Event: e, Key: projection.AllKeys}
-	if k.Described.Key != nil {
-		known := *e
-		if closed := new(feed.ClosedError); errors.As(fault, &closed) {
-			known = feed.WithoutSealed(*e) // a field that does not open must not hide the key beside it
-		}
-		if one.Key, one.Fault = keyOf(k, &known); one.Fault == nil && one.Key == "" && fault == nil {
-			return Keyed{}
-		}
-	}
-	if fault != nil {
-		one.Fault = failure.Unreadable(fault)
-	}
-	if one.Fault != nil && one.Key == "" {
-		one.Key = projection.AllKeys
-	}
-	return one
-}
-
-func keyOf(k *registry.Projection, e *event.Event) (key string, err error) {
-	defer failure.Recover(&err)
-	if key, err = k.Described.Key(*e); err != nil {
-		return "", fmt.Errorf("find the key of the event: %w", err)
-	}
-	return key, nil
-}
-
-// PartitionOf returns the partition of a key.
-func PartitionOf(key string, partitions int) int {
-	if partitions == 1 {
-		return 0
-	}
-	h := fnv.New64a()
-	_, _ = h.Write([]byte(key))
-	return int(h.Sum64() % uint64(partitions))
-}
 
 // Stride is the next events of one partition of a projection across campaigns, in order of position.
 type Stride struct {
@@ -84,6 +32,20 @@ type Stride struct {
 	// Fence queues what moves the place, behind the fence. held has the keys that failed, with the
 	// position of the event. Finish queues what follows for keys that were behind; nil: nothing.
 	Fence, Finish func(batch *pgx.Batch, held map[string]int64)
+}
+
+// OfOneEvent reports whether the stride is one event, for one or several of its keys.
+func (s *Stride) OfOneEvent() bool {
+	return len(s.Events) > 0 && s.Events[0].Event.Position == s.Events[len(s.Events)-1].Event.Position
+}
+
+// some returns some of the stride's events.
+func (s *Stride) some(of []Keyed) kind.Events {
+	events := kind.Events{All: slice.Of(of, func(e Keyed) event.Event { return *e.Event })}
+	if s.Projection.Keys != nil {
+		events.Keys = slice.Of(of, func(e Keyed) string { return e.Key })
+	}
+	return events
 }
 
 // ErrAside is returned by [Applier.Stride] for a projection that is paused, swapped or removed.
@@ -133,7 +95,7 @@ func (a *Applier) stride(ctx context.Context, s *Stride, careful bool) (held map
 	var g *projection.Group
 	inParts := t.Streams && kind.Eventwise(k.Projection) != nil && !k.Intricate.Load() && !t.looksAhead()
 	if !careful && !inParts {
-		events := slice.Of(s.Events, func(e Keyed) event.Event { return *e.Event })
+		events := s.some(s.Events)
 		g = t.Group(k, events)
 		held = map[string]int64{}
 		kind.Isolate(g, func(i int, cause error) bool {
@@ -145,7 +107,7 @@ func (a *Applier) stride(ctx context.Context, s *Stride, careful bool) (held map
 			held[culprit.Key] = culprit.Event.Position
 			return false
 		})
-		t.LimitStatements(k.Timeout(events))
+		t.LimitStatements(k.Timeout(events.All))
 		if err := a.Load(ctx, k, g); err != nil {
 			return nil, t.Blame(err)
 		}
@@ -208,12 +170,6 @@ func (t *Transaction) finishStride(ctx context.Context, s *Stride, held map[stri
 	return nil
 }
 
-// keyAt is an event for a key.
-type keyAt struct {
-	key      string
-	position int64
-}
-
 // through returns how many events of a stride have not failed, and wait for none that has.
 func (t *Transaction) through(s *Stride, held map[string]int64) (n int) {
 	if len(t.failures) == 0 {
@@ -245,8 +201,7 @@ func (t *Transaction) strideCarefully(ctx context.Context, s *Stride) (held map[
 		if until < 0 {
 			until = len(rest)
 		}
-		events := slice.Of(rest[:until], func(e Keyed) event.Event { return *e.Event })
-		n, cause, err := t.find(ctx, k, events)
+		n, cause, err := t.find(ctx, k, s.some(rest[:until]))
 		if err != nil {
 			return nil, err
 		}
@@ -313,7 +268,7 @@ func (t *Transaction) resetKeys(ctx context.Context, s *Stride, tables []string)
 }
 
 func (t *Transaction) deleteKeys(ctx context.Context, k *registry.Projection, keys, tables []string) error {
-	g := t.Group(k, nil)
+	g := t.Group(k, kind.Events{})
 	return t.Applier.Supervise(ctx, k, g, func(ctx context.Context) error {
 		own, ok := k.Projection.(projection.Resetter)
 		all := slices.Contains(keys, projection.AllKeys)

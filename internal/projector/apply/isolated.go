@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tidemark-go/tidemark/internal/projector/failure"
+	"github.com/tidemark-go/tidemark/internal/projector/kind"
 	"github.com/tidemark-go/tidemark/internal/projector/pipeline"
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
 	"github.com/tidemark-go/tidemark/internal/store/lease"
@@ -59,14 +60,14 @@ func (a *Applier) applyCampaign(
 // ApplyUpTo applies a unit's events up to the first that fails or is known to fail. It returns the
 // number applied, and the cause of the failure; nil if none fails.
 func (t *Transaction) ApplyUpTo(
-	ctx context.Context, k *registry.Projection, u *Unit, events []event.Event,
+	ctx context.Context, k *registry.Projection, u *Unit, events kind.Events,
 ) (n int, cause, err error) {
-	end := slices.IndexFunc(events, func(e event.Event) bool { return t.verdict(k, u, &e) != nil })
+	end := slices.IndexFunc(events.All, func(e event.Event) bool { return t.verdict(k, u, &e) != nil })
 	if end < 0 {
 		return t.find(ctx, k, events)
 	}
-	if n, cause, err = t.find(ctx, k, events[:end]); err == nil && cause == nil {
-		cause = t.verdict(k, u, &events[end])
+	if n, cause, err = t.find(ctx, k, events.Part(0, end)); err == nil && cause == nil {
+		cause = t.verdict(k, u, &events.All[end])
 	}
 	return n, cause, err
 }
@@ -75,21 +76,21 @@ func (t *Transaction) ApplyUpTo(
 // the failure; nil if none fails. It narrows a failing range to the event that the error names, or
 // halves it. Events of a suspect go one by one, each named by a mark that is committed before.
 func (t *Transaction) find(
-	ctx context.Context, k *registry.Projection, events []event.Event,
+	ctx context.Context, k *registry.Projection, events kind.Events,
 ) (n int, cause, err error) {
-	end := len(events)
+	end := len(events.All)
 	from, to := 0, end // the culprit is between them, once the range has been narrowed
 	hinted := false    // the last error named the event to try next
 	for size := end; from < end; {
 		if t.marks {
 			size = 1
 			keeper, pool := t.Applier.Keeper, t.Applier.Cfg.Pool
-			if err := keeper.Mark(ctx, pool, t.Units[0].Lease, k.Name, events[from].Seq); err != nil {
+			if err := keeper.Mark(ctx, pool, t.Units[0].Lease, k.Name, events.All[from].Seq); err != nil {
 				return 0, nil, err
 			}
 		}
-		some := events[from : from+size]
-		cause := t.attempt(ctx, k, some)
+		cause := t.attempt(ctx, k, events.Part(from, from+size))
+		some := events.All[from : from+size]
 		switch {
 		case cause == nil:
 			from += size
@@ -121,12 +122,12 @@ func (t *Transaction) find(
 }
 
 // attempt applies events inside a savepoint, and rolls back to it if they fail.
-func (t *Transaction) attempt(ctx context.Context, k *registry.Projection, events []event.Event) error {
-	t.LimitStatements(k.Timeout(events))
+func (t *Transaction) attempt(ctx context.Context, k *registry.Projection, events kind.Events) error {
+	t.LimitStatements(k.Timeout(events.All))
 	start := time.Now()
 	err := t.savepoint(ctx, k, func() error { return t.Apply(ctx, k, events) })
 	t.took = time.Since(start)
-	noteLate(err, events)
+	noteLate(err, events.All)
 	return err
 }
 

@@ -269,7 +269,7 @@ func (t *Transaction) passes(cause error) bool {
 func (t *Transaction) applyTasks(ctx context.Context, k *registry.Projection, tasks []*task) error {
 	events := slices.Concat(slice.Of(tasks, func(one *task) []event.Event { return one.events })...)
 	for len(events) > 0 {
-		n, cause, err := t.find(ctx, k, events)
+		n, cause, err := t.find(ctx, k, kind.Events{All: events})
 		if err != nil || cause == nil {
 			return err
 		}

@@ -48,7 +48,7 @@ func (t *Transaction) collect(ctx context.Context, k *registry.Projection, tasks
 	}
 	c := &collection{Pipeline: pipeline.NewPipeline(t.Conn), k: k, tasks: tasks, failed: make([][]failedEvent, len(tasks))}
 	c.Disconnect, c.Collects = t.Disconnect, true
-	g := kind.NewGroup(nil, k.Name, k.Comment, c.Pipeline)
+	g := kind.NewGroup(kind.Events{}, k.Name, k.Comment, c.Pipeline)
 	n := 0
 	for _, one := range tasks {
 		c.events = append(c.events, one.events)

@@ -14,7 +14,6 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/kind"
 	"github.com/tidemark-go/tidemark/internal/projector/pipeline"
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
-	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/projection"
 )
 
@@ -57,7 +56,7 @@ func (s *session) useSchema(path string) {
 }
 
 // Group returns a projection's group of events.
-func (s *session) Group(k *registry.Projection, events []event.Event) *projection.Group {
+func (s *session) Group(k *registry.Projection, events kind.Events) *projection.Group {
 	g := kind.NewGroup(events, k.Name, k.Comment, s.Pipeline)
 	kind.React(g, s.reacting)
 	return g

@@ -7,9 +7,9 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/tidemark-go/tidemark/internal/projector/kind"
 	"github.com/tidemark-go/tidemark/internal/projector/pipeline"
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
-	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/projection"
 )
 
@@ -32,7 +32,7 @@ func (t *Transaction) applyAll(ctx context.Context) (err error) {
 		if len(events) == 0 {
 			continue
 		}
-		g := t.Group(k, events)
+		g := t.Group(k, kind.Events{All: events})
 		groups, kinds = append(groups, g), append(kinds, k)
 		t.Use(k)
 		t.LimitStatements(k.Timeout(events))
@@ -61,7 +61,7 @@ func (t *Transaction) applyAll(ctx context.Context) (err error) {
 }
 
 // Apply has one projection apply events, and runs the statements that it queues.
-func (t *Transaction) Apply(ctx context.Context, k *registry.Projection, events []event.Event) error {
+func (t *Transaction) Apply(ctx context.Context, k *registry.Projection, events kind.Events) error {
 	g := t.Group(k, events)
 	if err := t.Applier.Load(ctx, k, g); err != nil {
 		return err
@@ -102,7 +102,7 @@ func (t *Transaction) resetRows(ctx context.Context, k *registry.Projection, uni
 	if len(ids) == 0 {
 		return nil
 	}
-	g := t.Group(k, nil)
+	g := t.Group(k, kind.Events{})
 	t.Use(k)
 	return t.Applier.Supervise(ctx, k, g, func(ctx context.Context) error {
 		if own, ok := k.Projection.(projection.Resetter); ok {

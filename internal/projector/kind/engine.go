@@ -10,11 +10,26 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/projection"
 )
 
+// Events are what a group has. Across campaigns, an event of several keys is among them once for each.
+type Events struct {
+	All  []event.Event
+	Keys []string // of the events; nil: the projection finds them
+}
+
+// Part returns the events from one index up to another.
+func (e Events) Part(from, to int) Events {
+	part := Events{All: e.All[from:to]}
+	if e.Keys != nil {
+		part.Keys = e.Keys[from:to]
+	}
+	return part
+}
+
 // NewGroup returns a group of a projection whose statements go through line. comment is appended to them.
-func NewGroup(events []event.Event, name, comment string, line *pipeline.Pipeline) *projection.Group {
-	g := &projection.Group{Events: events}
+func NewGroup(events Events, name, comment string, line *pipeline.Pipeline) *projection.Group {
+	g := &projection.Group{Events: events.All}
 	s := groupstate.Of(g)
-	s.Projection, s.Comment, s.Line = name, comment, line
+	s.Projection, s.Comment, s.Line, s.Keys = name, comment, line, events.Keys
 	return g
 }
 

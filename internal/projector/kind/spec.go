@@ -23,15 +23,16 @@ func Check(p projection.Projection, s projection.Spec) error {
 	if kind, ok := p.(interface{ Mistake() error }); ok {
 		mistake = kind.Mistake()
 	}
-	if groupstate.Keys(&s) != nil {
-		mistake = errors.Join(mistake, fmt.Errorf("projection %s has Keys, which projections with the scope %s cannot have: "+
-			"give it Key, and append an event for each key", s.Name, s.Scope))
+	keys, takes := groupstate.Keys(p, &s)
+	if keys != nil && !takes {
+		mistake = errors.Join(mistake, fmt.Errorf("projection %s is of the type %T, with the Keys of a document across "+
+			"campaigns: its own code would get an event once for each key, so register the document itself", s.Name, p))
 	}
-	return errors.Join(checkSpec(s), mistake)
+	return errors.Join(checkSpec(s, s.Key != nil || keys != nil), mistake)
 }
 
-// checkSpec returns the mistakes of a spec.
-func checkSpec(s projection.Spec) error {
+// checkSpec returns the mistakes of a spec. keyed tells whether events name a key, or several.
+func checkSpec(s projection.Spec, keyed bool) error {
 	if !regexp.MustCompile(`^[a-z][a-z0-9_]{0,62}$`).MatchString(s.Name) {
 		return fmt.Errorf("projection name %q: use 1 to 63 lower-case letters, digits and underscores, a letter first",
 			s.Name)
@@ -49,7 +50,7 @@ func checkSpec(s projection.Spec) error {
 		switch {
 		case s.Partitions < 0 || s.Partitions > MostPartitions:
 			return fmt.Errorf("projection %s has %d partitions: use 1 to %d", s.Name, s.Partitions, MostPartitions)
-		case s.Partitions > 1 && s.Key == nil:
+		case s.Partitions > 1 && !keyed:
 			return fmt.Errorf("projection %s has %d partitions and no key to share its events out: give it a key, or one "+
 				"partition", s.Name, s.Partitions)
 		}

@@ -238,7 +238,7 @@ func copyEvents(ctx context.Context, t *apply.Transaction, k *registry.Projectio
 	last bool,
 ) error {
 	if fold != nil {
-		g := t.Group(k, t.Events)
+		g := t.Group(k, kind.Events{All: t.Events})
 		return t.Applier.Supervise(ctx, k, g, func(ctx context.Context) error {
 			if err := fold.Add(g); err != nil {
 				return err
@@ -249,7 +249,7 @@ func copyEvents(ctx context.Context, t *apply.Transaction, k *registry.Projectio
 	if len(t.Events) == 0 {
 		return nil
 	}
-	return t.Apply(ctx, k, t.Events)
+	return t.Apply(ctx, k, kind.Events{All: t.Events})
 }
 
 // EndCopy ends the copying once all ranges are taken. It waits for those under way; later ones are too late.

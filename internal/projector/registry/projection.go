@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/tidemark-go/tidemark/internal/groupstate"
 	"github.com/tidemark-go/tidemark/internal/projector/failure"
 	"github.com/tidemark-go/tidemark/internal/projector/kind"
 	"github.com/tidemark-go/tidemark/internal/projector/pipeline"
@@ -25,9 +26,11 @@ import (
 type Projection struct {
 	projection.Projection
 	Described projection.Spec
-	Name      string // under which the set is registered
-	Schema    string // of its tables
-	Path      string // search_path of its statements
+	// Keys returns the keys of an event across campaigns, which may have several; nil: it has one
+	Keys   func(e event.Event) ([]string, error)
+	Name   string // under which the set is registered
+	Schema string // of its tables
+	Path   string // search_path of its statements
 	// appended to its statements, so two sets are prepared separately; "" for the live set
 	Comment    string
 	types      map[string]bool      // with their aliases; nil: all
@@ -60,6 +63,7 @@ func Index(
 			errs = append(errs, err)
 			continue
 		}
+		k.Keys, _ = groupstate.Keys(k.Projection, &k.Described)
 		if id := (Identity{k.Described.Name, k.Described.Version}); given[id] {
 			errs = append(errs, fmt.Errorf("projection %s: there are two of this name and version", k.Described.Name))
 			continue

@@ -77,7 +77,7 @@ func (s TableSet) SearchPath(projection, liveSchema string) string {
 // among returns the projection with one of its sets of tables.
 func (k *Projection) among(s TableSet, liveSchema string) *Projection {
 	set := &Projection{
-		Projection: k.Projection, Described: k.Described, Name: s.Of(k.Described.Name),
+		Projection: k.Projection, Described: k.Described, Keys: k.Keys, Name: s.Of(k.Described.Name),
 		Schema: s.Schema(k.Described.Name, liveSchema), Path: s.SearchPath(k.Described.Name, liveSchema),
 		types: k.types, onFailure: k.onFailure, onFailureOf: k.onFailureOf,
 	}

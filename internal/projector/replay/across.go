@@ -31,9 +31,10 @@ type fold struct {
 	takes   func(key string) bool // nil: all keys
 	places  []int64               // of the partitions; nil: no limit
 	held    map[string]int64      // keys that stop before a position
-	leftOut map[int64]bool        // positions
+	leftOut apply.LeftOut         // events that are resolved or skipped
 	read    int64
 	current []apply.Keyed // of the page
+	culprit string        // the key for which an event failed
 }
 
 // keyColumn returns the column that has the keys of a projection across campaigns; "": none.
@@ -50,16 +51,17 @@ func (y *Replayer) openFold(ctx context.Context, k *registry.Projection, set str
 	if err != nil {
 		return nil, err
 	}
-	f := &fold{scratch: s, set: set, leftOut: map[int64]bool{}}
+	f := &fold{scratch: s, set: set}
 	s.fold, s.skips = f, k.MaySkip()
-	resolved, err := failed.Resolved(ctx, s.Conn, set)
-	if err != nil {
+	if err := failed.Resolved(ctx, s.Conn, set, f.leaveOut); err != nil {
 		s.close(ctx)
 		return nil, err
 	}
-	s.leaveOutSkipped("", resolved)
 	return f, nil
 }
+
+// leaveOut leaves out an event for a key.
+func (f *fold) leaveOut(key string, position int64) { f.leftOut.Add(f.k, key, position) }
 
 // to applies the events up to a position.
 func (f *fold) to(ctx context.Context, until int64) error {
@@ -80,8 +82,8 @@ func (f *fold) to(ctx context.Context, until int64) error {
 		if err != nil {
 			return err
 		}
-		u := &apply.Unit{Events: group}
-		if f.Units = []*apply.Unit{u}; f.skips {
+		u := &apply.Unit{Events: group.All}
+		if f.Units = []*apply.Unit{u}; f.skips || f.k.Keys != nil && !f.tracing {
 			err = f.applySkipping(ctx, u, group)
 		} else {
 			err = f.applyGroup(ctx, group)
@@ -89,7 +91,7 @@ func (f *fold) to(ctx context.Context, until int64) error {
 		if err != nil {
 			return f.told(f.Blame(err))
 		}
-		f.since, f.applied, f.read = f.since+len(group), f.applied+len(group), reached
+		f.since, f.applied, f.read = f.since+len(group.All), f.applied+len(group.All), reached
 		if err := f.compact(ctx); err != nil {
 			return err
 		}
@@ -97,35 +99,33 @@ func (f *fold) to(ctx context.Context, until int64) error {
 	return nil
 }
 
-// wanted returns the events of a page that are to be applied.
-func (f *fold) wanted(ctx context.Context, page []event.Event, faults map[int64]error) ([]event.Event, error) {
+// wanted returns the events of a page that are to be applied, each for all its keys that reach it.
+func (f *fold) wanted(ctx context.Context, page []event.Event, faults map[int64]error) (group kind.Events, err error) {
 	f.current = f.current[:0]
-	var keys []string
 	for i := range page {
-		one := apply.KeyOf(f.k, &page[i], faults[page[i].Position])
-		if one.Event != nil && f.reaches(one.Key, one.Event.Position) {
-			f.current, keys = append(f.current, one), append(keys, one.Key)
-		}
+		f.current = apply.AppendKeyed(f.current, f.k, &page[i], faults[page[i].Position])
 	}
+	f.current = slices.DeleteFunc(f.current, func(one apply.Keyed) bool { return !f.reaches(one.Key, one.Event.Position) })
 	if f.k.MaySkip() {
+		keys := slice.Of(f.current, func(one apply.Keyed) string { return one.Key })
 		slices.Sort(keys)
 		skipped, err := failed.Skipped(ctx, f.Conn, f.set, slices.Compact(keys))
 		if err != nil {
-			return nil, err
+			return group, err
 		}
-		for _, positions := range skipped {
-			f.leaveOutSkipped("", positions)
-		}
+		f.leaveOutSkipped(skipped)
 	}
-	group := make([]event.Event, 0, len(f.current))
+	group.All = make([]event.Event, 0, len(f.current))
 	for _, one := range f.current {
 		switch {
-		case f.leftOut[one.Event.Position], one.Fault != nil && f.k.Skips(one.Event.Type, one.Fault):
+		case f.leftOut.Has(one.Key, one.Event.Position), one.Fault != nil && f.k.Skips(one.Event.Type, one.Fault):
+			continue
 		case one.Fault != nil:
-			f.Units = []*apply.Unit{{Events: page}}
-			return nil, f.told(f.k.Origin(*one.Event).Wrap(one.Fault))
-		default:
-			group = append(group, *one.Event)
+			f.Units, f.culprit = []*apply.Unit{{Events: page}}, one.Key
+			return group, f.told(f.k.Origin(*one.Event).Wrap(one.Fault))
+		}
+		if group.All = append(group.All, *one.Event); f.k.Keys != nil {
+			group.Keys = append(group.Keys, one.Key)
 		}
 	}
 	return group, nil
@@ -133,7 +133,7 @@ func (f *fold) wanted(ctx context.Context, page []event.Event, faults map[int64]
 
 // reaches reports whether a key is applied at a position.
 func (f *fold) reaches(key string, position int64) bool {
-	if f.takes != nil && !f.takes(key) || f.leftOut[position] {
+	if f.takes != nil && !f.takes(key) || f.leftOut.Has(key, position) {
 		return false
 	}
 	if at, held := f.held[key]; held && position >= at {
@@ -268,10 +268,7 @@ func (v *verification) verifyAcross(ctx context.Context) error {
 	}
 	err = f.to(ctx, slices.Max(f.places))
 	if errors.As(err, &found.failed) && !v.p.Infrastructure(ctx, err) && !v.outage(found.failed) {
-		i := slices.IndexFunc(f.current, func(one apply.Keyed) bool {
-			return one.Event.CampaignID == found.failed.CampaignID && one.Event.Seq == found.failed.Seq
-		})
-		v.settle(found, []string{f.current[max(i, 0)].Key})
+		v.settle(found, []string{f.failedKey(found.failed)})
 		return nil
 	}
 	if err != nil {
@@ -292,6 +289,17 @@ func (v *verification) verifyAcross(ctx context.Context) error {
 	}
 	v.settle(found, compared.ids)
 	return nil
+}
+
+// failedKey returns the key for which an event failed.
+func (f *fold) failedKey(failed *projection.ApplyError) string {
+	if f.culprit != "" {
+		return f.culprit
+	}
+	i := slices.IndexFunc(f.current, func(one apply.Keyed) bool {
+		return one.Event.CampaignID == failed.CampaignID && one.Event.Seq == failed.Seq
+	})
+	return f.current[max(i, 0)].Key
 }
 
 // stand limits a fold to where the tables stand. It returns the keys that are about to be applied

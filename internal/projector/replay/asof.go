@@ -121,7 +121,7 @@ func (y *Replayer) travel(
 	if _, err := s.leaveOutResolved(ctx, []string{campaignID}); err != nil {
 		return err
 	}
-	s.leaveOutSkipped(campaignID, skipped[campaignID])
+	s.leaveOutSkipped(skipped)
 	s.skips = k.MaySkip()
 	u := apply.Live(lease.Lease{CampaignID: campaignID})
 	return s.show(ctx, visit, "events are numbered from 1", seqs, func(seq int64) error {

@@ -38,7 +38,7 @@ func (y *Replayer) Why(ctx context.Context, r lookback.WhyRequest) (why lookback
 			if err != nil {
 				return err
 			}
-			s.leaveOutSkipped(r.CampaignID, skipped)
+			s.leaveOutSkipped(skipped)
 			s.skips = false
 		}
 		if err := s.trace(ctx, t, match); err != nil {
@@ -57,15 +57,15 @@ func (y *Replayer) Why(ctx context.Context, r lookback.WhyRequest) (why lookback
 	return why, err
 }
 
-// skippedByPolicy returns the campaign's events that the projection's policy skips, up to r.Seq.
-func (y *Replayer) skippedByPolicy(ctx context.Context, r lookback.WhyRequest) (seqs []int64, err error) {
+// skippedByPolicy returns the events that the projection's policy skips, up to r.Seq, by campaign or key.
+func (y *Replayer) skippedByPolicy(ctx context.Context, r lookback.WhyRequest) (all map[string][]int64, err error) {
 	err = y.travel(ctx, r.Projection, r.CampaignID, func(s *scratch, to func(int64) error) error {
 		s.tracing = true // from the first event on
 		err := to(r.Seq)
-		seqs = s.skipped
+		all = s.skipped
 		return err
 	}, r.Seq)
-	return seqs, err
+	return all, err
 }
 
 // find returns the requested table and a condition on the row, which is named %s.
@@ -189,12 +189,13 @@ func explain(w *lookback.Why, get func(seq int64) (event.Event, error)) (err err
 }
 
 // applyTraced applies events one by one, and names each to the database before its statements.
-func (s *scratch) applyTraced(ctx context.Context, events []event.Event) error {
+func (s *scratch) applyTraced(ctx context.Context, events kind.Events) error {
 	_, loads := s.k.Projection.(projection.Loader)
-	for i := range events {
-		g := kind.NewGroup(events[i:i+1], s.k.Name, "", s.Pipeline)
-		s.At = s.k.Origin(events[i])
-		s.Queue(queryTracing, strconv.FormatInt(s.place(&events[i]), 10))
+	for i := range events.All {
+		e := &events.All[i]
+		g := kind.NewGroup(events.Part(i, i+1), s.k.Name, "", s.Pipeline)
+		s.At = s.k.Origin(*e)
+		s.Queue(queryTracing, strconv.FormatInt(s.place(e), 10))
 		if loads {
 			if err := s.Applier.Load(ctx, s.k, g); err != nil {
 				return err

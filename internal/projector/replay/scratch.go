@@ -12,6 +12,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/projector/apply"
 	"github.com/tidemark-go/tidemark/internal/projector/failure"
+	"github.com/tidemark-go/tidemark/internal/projector/kind"
 	"github.com/tidemark-go/tidemark/internal/projector/pipeline"
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
 	"github.com/tidemark-go/tidemark/internal/redact"
@@ -34,14 +35,14 @@ type scratch struct {
 	k       *registry.Projection
 	schema  string
 	tables  []scratchTable
-	fold    *fold   // of a projection across campaigns
-	head    int64   // last seq of the campaign, or last position
-	since   int     // events applied since the rows were rewritten
-	kept    int     // rows that were rewritten
-	applied int     // events applied
-	tracing bool    // name each event to the database before its statements
-	skips   bool    // failed events go to the projection's policy; for units of one campaign
-	skipped []int64 // events that the policy skipped
+	fold    *fold              // of a projection across campaigns
+	head    int64              // last seq of the campaign, or last position
+	since   int                // events applied since the rows were rewritten
+	kept    int                // rows that were rewritten
+	applied int                // events applied
+	tracing bool               // name each event to the database before its statements
+	skips   bool               // failed events go to the projection's policy; for units of one campaign
+	skipped map[string][]int64 // events that the policy skipped, by campaign or key
 }
 
 // scratchTable is a table created by the projection.
@@ -170,9 +171,9 @@ func (s *scratch) advance(ctx context.Context, units []*apply.Unit) error {
 			return err
 		}
 		if s.skips {
-			err = s.applySkipping(ctx, units[0], events)
+			err = s.applySkipping(ctx, units[0], kind.Events{All: events})
 		} else {
-			err = s.applyGroup(ctx, events)
+			err = s.applyGroup(ctx, kind.Events{All: events})
 		}
 		if err != nil {
 			return s.told(s.Blame(err))
@@ -244,29 +245,37 @@ func (s *scratch) readUnits(ctx context.Context, units []*apply.Unit) error {
 	return nil
 }
 
-func (s *scratch) applyGroup(ctx context.Context, events []event.Event) error {
+func (s *scratch) applyGroup(ctx context.Context, events kind.Events) error {
 	switch {
-	case len(events) == 0:
+	case len(events.All) == 0:
 		return nil
 	case s.tracing:
 		return s.applyTraced(ctx, events)
 	}
-	s.LimitStatements(s.k.Timeout(events))
+	s.LimitStatements(s.k.Timeout(events.All))
 	return s.Apply(ctx, s.k, events)
 }
 
 // applySkipping applies events of one campaign and leaves out failed ones if the projection's policy skips them.
-func (s *scratch) applySkipping(ctx context.Context, u *apply.Unit, events []event.Event) error {
-	for len(events) > 0 {
+func (s *scratch) applySkipping(ctx context.Context, u *apply.Unit, events kind.Events) error {
+	for len(events.All) > 0 {
 		n, cause, err := s.ApplyUpTo(ctx, s.k, u, events)
-		switch {
-		case err != nil || cause == nil:
+		if err != nil || cause == nil {
 			return err
-		case !s.k.Skips(events[n].Type, cause):
-			return s.k.Origin(events[n]).Wrap(cause)
 		}
-		s.skipped = append(s.skipped, s.place(&events[n]))
-		events = events[n+1:]
+		e, of := &events.All[n], events.All[n].CampaignID
+		if events.Keys != nil {
+			of = events.Keys[n]
+			s.fold.culprit = of
+		}
+		if !s.k.Skips(e.Type, cause) {
+			return s.k.Origin(*e).Wrap(cause)
+		}
+		if s.skipped == nil {
+			s.skipped = map[string][]int64{}
+		}
+		s.skipped[of] = append(s.skipped[of], s.place(e))
+		events = events.Part(n+1, len(events.All))
 	}
 	return nil
 }
@@ -280,13 +289,16 @@ func (s *scratch) leaveOutResolved(ctx context.Context, campaignIDs []string) ([
 	return resolutions, err
 }
 
-// leaveOutSkipped leaves out events that the projection's policy skipped.
-func (s *scratch) leaveOutSkipped(campaignID string, seqs []int64) {
-	for _, seq := range seqs {
-		if s.fold != nil {
-			s.fold.leftOut[seq] = true
+// leaveOutSkipped leaves out events that the projection's policy skipped, by campaign or key.
+func (s *scratch) leaveOutSkipped(skipped map[string][]int64) {
+	for of, places := range skipped {
+		for _, at := range places {
+			if s.fold != nil {
+				s.fold.leaveOut(of, at)
+			} else {
+				s.LeaveOut(s.k.Described.Name, of, at)
+			}
 		}
-		s.LeaveOut(s.k.Described.Name, campaignID, seq)
 	}
 }
 

@@ -62,7 +62,7 @@ func (v *verification) look(ctx context.Context, ids []string, skipped []int64) 
 		return nil, err
 	}
 	if len(ids) == 1 {
-		s.leaveOutSkipped(ids[0], skipped)
+		s.leaveOutSkipped(map[string][]int64{ids[0]: skipped})
 		s.skips = s.k.MaySkip()
 	}
 	err = s.advance(ctx, slices.DeleteFunc(slices.Clone(units), func(u *apply.Unit) bool { return u.Until == 0 }))

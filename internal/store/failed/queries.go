@@ -41,8 +41,8 @@ const (
 			AND d.next_attempt_at < 'infinity'
 		ORDER BY d.consumer_group, d.projection, d.next_attempt_at, d.campaign_id LIMIT $5`
 
-	// queryResolvedPositions reads a range of the index on projection.
-	queryResolvedPositions = `SELECT r.seq FROM tidemark.resolutions r WHERE r.projection = $1`
+	// queryResolvedKeys reads a range of the index on projection.
+	queryResolvedKeys = `SELECT r.campaign_id, r.seq FROM tidemark.resolutions r WHERE r.projection = $1`
 
 	// queryFile files campaigns that move without the projection. Only the holder of their leases files them.
 	queryFile = `INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status, attempt_count,

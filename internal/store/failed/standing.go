@@ -68,9 +68,14 @@ func DueKeys(
 		queryDueKeys, group, projection, after.At, after.CampaignID, limit)
 }
 
-// Resolved returns the positions of a projection across campaigns that operators have resolved.
-func Resolved(ctx context.Context, db event.Querier, projection string) ([]int64, error) {
-	return rows.All(ctx, db, pgx.RowTo[int64], "read the resolved events", queryResolvedPositions, base(projection))
+// Resolved visits the events of a projection across campaigns that operators have resolved.
+func Resolved(
+	ctx context.Context, db event.Querier, projection string, visit func(key string, position int64),
+) error {
+	var key string
+	var position int64
+	return rows.Each(ctx, db, []any{&key, &position}, func() { visit(key, position) }, "read the resolved events",
+		queryResolvedKeys, base(projection))
 }
 
 // File queues the filing of campaigns as rebuilding, each at its place. Existing rows stay as they

@@ -9,6 +9,9 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
+// ErasedKey stands in acts on events for a key that has been erased with them.
+const ErasedKey = "erased"
+
 // ClosedError is why the sealed fields of an event do not open. Who does not open them can use the event.
 type ClosedError struct{ Err error }
 
@@ -19,14 +22,25 @@ func (e *ClosedError) Unwrap() error { return e.Err }
 
 // WithoutSealed returns a copy of an event whose payload lacks sealed fields.
 func WithoutSealed(e event.Event) event.Event {
-	if payload, some := withoutSealed(e.Payload); some {
+	return sealedAs(e, nil)
+}
+
+// SealedAs returns a copy of an event whose payload has a text in the place of each sealed field.
+func SealedAs(e event.Event, text string) event.Event {
+	value, _ := json.Marshal(text) // of a text
+	return sealedAs(e, value)
+}
+
+func sealedAs(e event.Event, value json.RawMessage) event.Event {
+	if payload, some := replaceSealed(e.Payload, value); some {
 		e.Payload = payload
 		ForgetDecoded(&e)
 	}
 	return e
 }
 
-func withoutSealed(document json.RawMessage) (rest json.RawMessage, some bool) {
+// replaceSealed returns a document with another value in the place of each sealed field; nil: without them.
+func replaceSealed(document, by json.RawMessage) (rest json.RawMessage, some bool) {
 	var fields map[string]json.RawMessage
 	var list []json.RawMessage
 	if !bytes.Contains(document, []byte(`"$sealed"`)) {
@@ -36,8 +50,10 @@ func withoutSealed(document json.RawMessage) (rest json.RawMessage, some bool) {
 		kept := list[:0]
 		for _, value := range list {
 			if !IsSealed(value) {
-				inner, _ := withoutSealed(value)
+				inner, _ := replaceSealed(value, by)
 				kept = append(kept, inner)
+			} else if by != nil {
+				kept = append(kept, by)
 			}
 		}
 		document, _ = json.Marshal(kept) // of valid documents
@@ -48,9 +64,12 @@ func withoutSealed(document json.RawMessage) (rest json.RawMessage, some bool) {
 	}
 	for name, value := range fields {
 		if IsSealed(value) {
-			delete(fields, name)
-			some = true
-		} else if inner, within := withoutSealed(value); within {
+			if some = true; by == nil {
+				delete(fields, name)
+			} else {
+				fields[name] = by
+			}
+		} else if inner, within := replaceSealed(value, by); within {
 			fields[name], some = inner, true
 		}
 	}

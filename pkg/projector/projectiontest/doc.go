@@ -11,7 +11,8 @@
 //   - after the first groups were rolled back
 //   - campaign by campaign: after all work items were delivered a second time; as the events arrive,
 //     with campaigns interleaved, and with one campaign after another
-//   - across campaigns: as the events arrive; and if it names a key, with each half of the keys apart
+//   - across campaigns: as the events arrive; and if it names keys, with each half of them apart. Keys that
+//     share an event are in the same half
 //
 // It also checks that only the projection's own tables have changed. It tests only the events it is
 // given: pass some of each type, of two campaigns or more, with edge cases.

@@ -9,10 +9,12 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/tidemark-go/tidemark/internal/groupstate"
 	"github.com/tidemark-go/tidemark/internal/store/rows"
 	"github.com/tidemark-go/tidemark/migrations"
 	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/projection"
 )
 
 // createSource creates the database that all others are copied from.
@@ -96,10 +98,10 @@ func (db *database) appendAll(ctx context.Context, events []event.Event) error {
 }
 
 // secondHalf returns the events whose keys are in the second half of all keys, if the projection is
-// one across campaigns that names a key.
+// one across campaigns that names a key. Keys that share an event are in the same half.
 func (db *database) secondHalf(ctx context.Context) (map[place]bool, error) {
-	key := db.kit.projection.Spec().Key
-	if key == nil {
+	find := keysOf(db.kit.projection)
+	if find == nil {
 		return nil, nil
 	}
 	var events []event.Event
@@ -109,13 +111,19 @@ func (db *database) secondHalf(ctx context.Context) (map[place]bool, error) {
 		}
 		events = append(events, event)
 	}
-	catalogue, keys := db.config().Catalogue, make([]string, len(events))
+	catalogue, keys, together := db.config().Catalogue, make([]string, len(events)), groups{}
 	if _, err := catalogue.Open(ctx, db.pool, events); err != nil {
 		return nil, err
 	}
 	for i, event := range events {
 		event, _ = catalogue.Current(event) // an event that fails is reported when it is applied
-		keys[i], _ = key(event)
+		if all, _ := find(event); len(all) > 0 {
+			keys[i] = all[0]
+			together.join(all)
+		}
+	}
+	for i, key := range keys {
+		keys[i] = together.of(key)
 	}
 	sorted := slices.Compact(slices.Sorted(slices.Values(keys)))
 	second := map[place]bool{}
@@ -123,6 +131,38 @@ func (db *database) secondHalf(ctx context.Context) (map[place]bool, error) {
 		second[place{event.CampaignID, event.Seq}] = keys[i] > sorted[(len(sorted)-1)/2]
 	}
 	return second, nil
+}
+
+// keysOf returns how events name their keys; nil: they have none.
+func keysOf(p projection.Projection) func(event.Event) ([]string, error) {
+	spec := p.Spec()
+	if keys, _ := groupstate.Keys(p, &spec); keys != nil || spec.Key == nil {
+		return keys
+	}
+	return func(e event.Event) ([]string, error) {
+		key, err := spec.Key(e)
+		return []string{key}, err
+	}
+}
+
+// groups are groups of keys that share events, also by way of other keys. It has another key of the group by key.
+type groups map[string]string
+
+// of returns the key that stands for the group of a key.
+func (g groups) of(key string) string {
+	for other, there := g[key]; there; other, there = g[key] {
+		key = other
+	}
+	return key
+}
+
+// join makes keys one group.
+func (g groups) join(keys []string) {
+	for _, key := range keys[1:] {
+		if a, b := g.of(keys[0]), g.of(key); a != b {
+			g[max(a, b)] = min(a, b)
+		}
+	}
 }
 
 func (k *kit) copyExtensions(ctx context.Context, db *database) error {

@@ -38,6 +38,12 @@ func keyOf(e event.Event) (string, error) {
 	return strconv.FormatInt(a.N, 10), err
 }
 
+// pairOf returns the two keys of an event in the document "pairs".
+func pairOf(e event.Event) ([]string, error) {
+	a, err := event.Decode[amount](e)
+	return []string{strconv.FormatInt(a.N, 10), fmt.Sprint("rest ", a.N%3)}, err
+}
+
 // linesTable has a row for each time an event is applied, in the order of applying.
 const linesTable = `CREATE TABLE lines (n bigint GENERATED ALWAYS AS IDENTITY, key text NOT NULL,
 	position bigint NOT NULL)`
@@ -53,9 +59,9 @@ INSERT INTO sums AS s VALUES (event.payload->>'n', 1, event.position %% 1000003)
 ON CONFLICT (key) DO UPDATE SET count = s.count + 1, digest = (s.digest * 31 + event.position) %% 1000003;
 `
 
-// Across returns three projections across campaigns by amount: the document "boards", the handlers
-// "lines" and the SQL file "sums". before may be nil; handlers and documents call it, documents
-// without a group.
+// Across returns projections across campaigns by amount: the document "boards", the handlers "lines", the SQL
+// file "sums", and the document "pairs", whose events have two keys each. before may be nil; handlers and
+// documents call it, documents without a group.
 func Across(partitions int, before Hook) []projection.Projection {
 	if before == nil {
 		before = func(context.Context, *projection.Group, event.Event) error { return nil }
@@ -68,6 +74,8 @@ func Across(partitions int, before Hook) []projection.Projection {
 			return before(context.Background(), nil, e)
 		},
 	}
+	pairs := boards
+	pairs.Name, pairs.Key, pairs.Keys = "pairs", nil, pairOf
 	lines := &projection.Handlers{
 		Name: "lines", Version: 1, Scope: projection.ScopeJournal, Key: keyOf, KeyColumn: "key", Partitions: partitions,
 		Tables: linesTable,
@@ -85,7 +93,7 @@ func Across(partitions int, before Hook) []projection.Projection {
 	if err != nil {
 		panic(err) // the file above does not load
 	}
-	return []projection.Projection{boards, lines, sums}
+	return []projection.Projection{boards, lines, sums, pairs}
 }
 
 // SettleAcross waits until all projections across campaigns are at the end of the journal.
@@ -108,6 +116,7 @@ func VerifyAcross(t testing.TB, pool *pgxpool.Pool, held map[string]int64) {
 	t.Helper()
 	for name, sql := range map[string]string{
 		"boards": `SELECT key, (doc ->> 'count')::bigint, (doc ->> 'digest')::bigint FROM tidemark_views.boards`,
+		"pairs":  `SELECT key, (doc ->> 'count')::bigint, (doc ->> 'digest')::bigint FROM tidemark_views.pairs`,
 		"lines":  `SELECT key, position, 0::bigint FROM tidemark_views.lines ORDER BY n`,
 		"sums":   `SELECT key, count, digest FROM tidemark_views.sums`,
 	} {
@@ -119,16 +128,20 @@ func VerifyAcross(t testing.TB, pool *pgxpool.Pool, held map[string]int64) {
 			if e.Type != added {
 				continue
 			}
-			key, err := keyOf(e)
+			keys, err := pairOf(e)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if at := held[name+" "+key]; at > 0 && e.Position >= at {
-				continue
+			if name != "pairs" {
+				keys = keys[:1]
 			}
-			b := want[key]
-			b.fold(e)
-			want[key] = b
+			for _, key := range keys {
+				if at := held[name+" "+key]; at == 0 || e.Position < at {
+					b := want[key]
+					b.fold(e)
+					want[key] = b
+				}
+			}
 		}
 		rows, err := pool.Query(t.Context(), sql)
 		if err != nil {
