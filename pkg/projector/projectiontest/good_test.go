@@ -25,6 +25,7 @@ func TestCorrectProjectionsPass(t *testing.T) {
 	}
 	for _, projection := range []projection.Projection{
 		file, seatHandlers(), seatDocuments(), playerFile(t), playerHandlers(), playerDocuments(), playerProcess(),
+		tableDocuments(),
 	} {
 		t.Run(projection.Spec().Name, func(t *testing.T) {
 			projectiontest.Run(t, pool, projection, seatEvents())
@@ -148,6 +149,17 @@ func playerDocuments() projection.Projection {
 	return projection.Document[taken]{
 		Name: "players_by_document", Version: 1, Scope: projection.ScopeJournal, Partitions: 3, Key: playerOf,
 		Fold: (*taken).take,
+	}
+}
+
+// tableDocuments has documents of tables and of their seats. Those of a table share its events.
+func tableDocuments() projection.Projection {
+	return projection.Document[taken]{
+		Name: "tables_by_document", Version: 1, Scope: projection.ScopeJournal, Partitions: 3, Fold: (*taken).take,
+		Keys: func(e event.Event) ([]string, error) {
+			s, err := event.Decode[seat](e)
+			return []string{e.CampaignID + ", seat " + s.Seat, e.CampaignID}, err
+		},
 	}
 }
 
