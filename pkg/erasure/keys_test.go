@@ -36,8 +36,8 @@ func baskets() projection.Projection {
 			}
 			return b.Articles, err
 		},
-		On: []projection.Fold[int]{
-			projection.OnKey(filled, func(n *int, key string, _ event.Event, b basket) error {
+		On: event.Folds[int]{
+			event.OnKey(filled, func(n *int, key string, _ event.Event, b basket) error {
 				if b.Customer == planted("ann") && (key == "Green-Tea" || key == b.Customer) {
 					return projection.Permanent(errNotSold)
 				}

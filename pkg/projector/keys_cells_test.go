@@ -133,8 +133,8 @@ func (c *keysCell) meetsPause() {
 func (c *keysCell) meetsDeadline() {
 	quick := make(chan struct{})
 	d := c.shelves("stock", 1)
-	d.On = []projection.Fold[shelf]{
-		projection.OnKey(purchased, func(s *shelf, article string, e event.Event, p purchase) error {
+	d.On = event.Folds[shelf]{
+		event.OnKey(purchased, func(s *shelf, article string, e event.Event, p purchase) error {
 			if p.Lines[article] == rejected && article == "tea" {
 				<-quick
 			}
