@@ -39,6 +39,9 @@ func Shortened(s string) string {
 // MaxName is the longest name of an event type, or of a wrapping key, in bytes.
 const MaxName = 256
 
+// MaxKey is the longest key of a projection, in bytes. With the longest campaign id it fits into an index.
+const MaxKey = 1024
+
 // CheckName checks a name of 1 to limit bytes. It returns the reason it is refused, or "".
 func CheckName(s string, limit int) string {
 	switch {

@@ -11,13 +11,8 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
-const (
-	// mostKeys is the most keys of an event.
-	mostKeys = 64
-
-	// mostKeyBytes is the longest of several keys. With the longest campaign id it fits into an index.
-	mostKeyBytes = 1024
-)
+// mostKeys is the most keys of an event.
+const mostKeys = 64
 
 // EventKeys returns the keys of the documents that an event changes.
 func (d *document[T]) EventKeys(e event.Event) ([]string, error) { return d.keysOf(e) }
@@ -90,8 +85,8 @@ func checkKeys(keys []string) (key, reason string) {
 			return "", fmt.Sprintf("key %d of %d is empty: leave it out", i+1, len(keys))
 		case key == AllKeys:
 			return key, "stands for all keys: use another one"
-		case len(key) > mostKeyBytes:
-			return key, fmt.Sprintf("is longer than %d bytes: use a shorter one", mostKeyBytes)
+		case len(key) > text.MaxKey:
+			return key, fmt.Sprintf("is longer than %d bytes: use a shorter one", text.MaxKey)
 		case strings.IndexByte(key, 0) >= 0:
 			return key, "holds a NUL character, which Postgres cannot store: remove it"
 		case !utf8.ValidString(key):

@@ -19,7 +19,8 @@ type Spec struct {
 
 	// Key returns the key of an event for a projection across campaigns; "": it does not want the
 	// event. An event that fails holds back the later events of its key. nil: all events have one key,
-	// so a failure holds back all of them. Key must depend only on the event.
+	// so a failure holds back all of them. Key must depend only on the event. An event whose key has more
+	// than 1024 bytes, or cannot be stored as text, fails.
 	Key func(e event.Event) (string, error)
 
 	// KeyColumn is the column that has the key, in each of the tables. With it one key can be replayed,

@@ -1,6 +1,8 @@
 package apply
 
 import (
+	"cmp"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"hash/fnv"
@@ -9,6 +11,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/failure"
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
 	"github.com/tidemark-go/tidemark/internal/store/feed"
+	"github.com/tidemark-go/tidemark/internal/text"
 	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/projection"
 )
@@ -90,8 +93,40 @@ func keyOf(k *registry.Projection, e *event.Event, fault error) (one Keyed) {
 	if one.Fault != nil && one.Key == "" {
 		one.Key = projection.AllKeys
 	}
+	if unfit := checkKey(k, one.Key); unfit != nil {
+		one.Key, one.Fault = unfit.standIn(), cmp.Or[error](one.Fault, unfit)
+	}
 	return one
 }
+
+// unfitKeyError is the error of an event whose only key cannot be stored. It is permanent: the code returns the
+// key again.
+type unfitKeyError struct{ projection, key, reason string }
+
+// checkKey returns nil if a key fits.
+func checkKey(k *registry.Projection, key string) *unfitKeyError {
+	if reason := text.CheckName(key, text.MaxKey); reason != "" {
+		return &unfitKeyError{k.Described.Name, key, reason}
+	}
+	return nil
+}
+
+// standIn returns a key that is stored in place of the event's. Other keys are not held back with it.
+func (e *unfitKeyError) standIn() string {
+	return fmt.Sprintf("%s, SHA-256 %x", text.Shortened(e.key), sha256.Sum256([]byte(e.key)))
+}
+
+func (e *unfitKeyError) Error() string {
+	return fmt.Sprintf("the Key of projection %s: %s", e.projection, e.reason)
+}
+
+// Redacted returns the error's text without the key, which the event has told.
+func (e *unfitKeyError) Redacted() string {
+	return fmt.Sprintf("the Key of projection %s has %d bytes and cannot be stored: at most %d bytes of UTF-8 without NUL",
+		e.projection, len(e.key), text.MaxKey)
+}
+
+func (e *unfitKeyError) FailureClass() projection.Class { return projection.ClassPermanent }
 
 func findKey(k *registry.Projection, e *event.Event) (key string, err error) {
 	defer failure.Recover(&err)
