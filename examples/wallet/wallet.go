@@ -59,7 +59,8 @@ type funds struct {
 	Granted bool  // whether the latest request has found enough
 }
 
-// fundsOf selects the events of wallets. It selects none of other wallets, except transfers, which carry their tags too.
+// fundsOf selects the events of wallets. It selects none of other wallets, except transfers, which carry their
+// tags too.
 func fundsOf(wallets []string) (q event.Query) {
 	for _, wallet := range wallets {
 		q = q.Or(event.Tagged([]string{tag(wallet)}, funding().Types()...))

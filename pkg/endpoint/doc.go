@@ -1,10 +1,11 @@
 // Package endpoint has HTTP handlers for programs that append: commands that take effect once, however often their
 // request comes, and reads that show what was written before.
 //
-//	mux.Handle("POST /orders", endpoint.Command(func(r *http.Request, c journal.Command, o Order) (journal.Outcome, error) {
-//		c.CampaignID = "order-" + c.ID.String()
-//		return placeOrder(r.Context(), pool, c, o)
-//	}, errSoldOut))
+//	mux.Handle("POST /orders", endpoint.Command(
+//		func(r *http.Request, c journal.Command, o Order) (journal.Outcome, error) {
+//			c.CampaignID = "order-" + c.ID.String()
+//			return placeOrder(r.Context(), pool, c, o)
+//		}, errSoldOut))
 //	mux.Handle("GET /orders/{id}", endpoint.Waiting(waits, showOrder, "orders"))
 //
 // A client makes a UUID for each command and sends it in the header Idempotency-Key. The answer has the header

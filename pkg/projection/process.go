@@ -198,7 +198,8 @@ func (p *process[S]) Mistake() error {
 	}
 	for _, eventType := range p.of.Types {
 		if p.folds[eventType] == nil && !given[eventType] {
-			return lacks(p.of.Name, fmt.Sprintf("function for events of the type %q", eventType), "add it to On, or give it Fold")
+			return lacks(p.of.Name, fmt.Sprintf("function for events of the type %q", eventType),
+				"add it to On, or give it Fold")
 		}
 	}
 	return nil

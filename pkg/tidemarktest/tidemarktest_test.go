@@ -36,7 +36,7 @@ func orders() projection.Document[order] {
 	return projection.Document[order]{
 		Name: "orders", Version: 1,
 		On: event.Folds[order]{
-			event.On(placed, func(o *order, e event.Event, p order) error {
+			event.On(placed, func(o *order, _ event.Event, p order) error {
 				if o.Total = p.Total; p.Total < 0 {
 					return projection.Permanent(errors.New("a total below 0"))
 				}
@@ -200,6 +200,26 @@ func TestApplyFailsIfSomethingCannotBeDone(t *testing.T) {
 	}
 	if got := applied(t, projector.Config{}); got == "" {
 		t.Error("a configuration without a pool is none")
+	}
+}
+
+func TestApplyFailsIfAnOpenTransactionHoldsEventsBack(t *testing.T) {
+	t.Parallel()
+	pool := tidemarktest.New(t)
+	if got := applied(t, all(pool)); got != "" { // registers the projections: that waits for open appends
+		t.Fatalf("got %q", got)
+	}
+	tx, err := pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }()
+	if _, err := (journal.Journal{}).Append(t.Context(), tx, "order-1", journal.Any, placed.New(order{})); err != nil {
+		t.Fatal(err)
+	}
+	place(t, pool, "order-2", 1)
+	if got := applied(t, all(pool)); !strings.Contains(got, "an open transaction holds events or due appends back") {
+		t.Errorf("got %q", got)
 	}
 }
 
