@@ -1,7 +1,11 @@
 package docstest
 
 import (
+	"errors"
+	"path/filepath"
 	"testing"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -42,6 +46,7 @@ func runPage(t *testing.T, program *interpreter, p page, lang string) (ran int) 
 		}
 		if url == "" {
 			url = pgtest.URL(t)
+			prepare(t, url, p.path)
 		}
 		ran++
 		out, err := program.run(t.Context(), url, s.text)
@@ -55,4 +60,20 @@ func runPage(t *testing.T, program *interpreter, p page, lang string) (ran int) 
 		}
 	}
 	return ran
+}
+
+// prepare makes what a page has an administrator make, with a role of the server (test/roles runs the page as it).
+func prepare(t *testing.T, url, page string) {
+	t.Helper()
+	if filepath.Base(page) != "consume.md" {
+		return
+	}
+	conn, err := pgx.Connect(t.Context(), pgtest.UTF8(url))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = conn.Exec(t.Context(), "CREATE SCHEMA letters")
+	if err = errors.Join(err, conn.Close(t.Context())); err != nil {
+		t.Fatal(err)
+	}
 }

@@ -39,11 +39,11 @@ func (k Kind) Migrated(ctx context.Context, admin *pgx.Conn) (name string, err e
 	if there, err := databaseExists(ctx, admin, name); there || err != nil {
 		return name, err
 	}
-	if _, err := admin.Exec(ctx, "SELECT pg_advisory_lock($1)", templateLock); err != nil {
+	if _, err := admin.Exec(ctx, queryLock, templateLock); err != nil {
 		return "", err
 	}
 	defer func() {
-		_, unlockErr := admin.Exec(ctx, "SELECT pg_advisory_unlock($1)", templateLock)
+		_, unlockErr := admin.Exec(ctx, queryUnlock, templateLock)
 		err = errors.Join(err, unlockErr)
 	}()
 	if there, err := databaseExists(ctx, admin, name); there || err != nil {
@@ -100,9 +100,7 @@ func makeReadModels(ctx context.Context, url string) (err error) {
 
 // prune drops the databases of killed test runs, and templates that were not used recently.
 func prune(ctx context.Context, admin *pgx.Conn, now time.Time) error {
-	rows, err := admin.Query(ctx, `
-		SELECT datname, coalesce(shobj_description(oid, 'pg_database'), '') FROM pg_database
-		WHERE starts_with(datname, $1) OR starts_with(datname, $2)`, testPrefix, templatePrefix)
+	rows, err := admin.Query(ctx, queryDatabases, testPrefix, templatePrefix)
 	if err != nil {
 		return err
 	}
@@ -129,7 +127,7 @@ func prune(ctx context.Context, admin *pgx.Conn, now time.Time) error {
 }
 
 func databaseExists(ctx context.Context, admin *pgx.Conn, name string) (there bool, err error) {
-	err = admin.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)", name).Scan(&there)
+	err = admin.QueryRow(ctx, queryExists, name).Scan(&there)
 	return there, err
 }
 
