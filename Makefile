@@ -42,7 +42,7 @@ demo: postgres ## run the demo: Postgres, three workers, live load, one worker k
 	@$(GO) run ./cmd/tidemark demo
 
 test: testtools ## run all tests, on a private Postgres or TIDEMARK_TEST_DATABASE_URL (RACE=1: with the race detector)
-	@$(MAKE) --no-print-directory -j 2 testmain testmodules MATRIX=$(filter test-matrix,$(MAKECMDGOALS))
+	@$(MAKE) --no-print-directory -k testmain testmodules MATRIX=$(filter test-matrix,$(MAKECMDGOALS))
 
 # `make test test-matrix` runs the cells of the matrix once.
 testmain:
