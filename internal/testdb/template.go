@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -98,6 +99,9 @@ func makeReadModels(ctx context.Context, url string) (err error) {
 	return err
 }
 
+// ours matches the names that this package gives. A user's server may have others with the same beginning.
+var ours = regexp.MustCompile(`^(` + testPrefix + `[0-9]+_[a-z2-7]{12}|` + templatePrefix + `[0-9a-f]+(_making)?)$`)
+
 // prune drops the databases of killed test runs, and templates that were not used recently.
 func prune(ctx context.Context, admin *pgx.Conn, now time.Time) error {
 	rows, err := admin.Query(ctx, queryDatabases, testPrefix, templatePrefix)
@@ -110,12 +114,15 @@ func prune(ctx context.Context, admin *pgx.Conn, now time.Time) error {
 		return err
 	}
 	for _, c := range candidates {
-		made, keep := c.Comment, keepTemplates
+		if !ours.MatchString(c.Name) {
+			continue
+		}
+		at, keep := c.Comment, keepTemplates
 		if rest, ok := strings.CutPrefix(c.Name, testPrefix); ok {
-			made, _, _ = strings.Cut(rest, "_")
+			at, _, _ = strings.Cut(rest, "_")
 			keep = keepDatabases
 		}
-		seconds, _ := strconv.ParseInt(made, 10, 64) // no time, so half-made: treat it as very old
+		seconds, _ := strconv.ParseInt(at, 10, 64) // no time, so half-made: treat it as very old
 		if now.Sub(time.Unix(seconds, 0)) < keep {
 			continue
 		}

@@ -51,10 +51,12 @@ func TestOldLeftoversArePrunedAndYoungOnesKept(t *testing.T) {
 	}{
 		testName(now.Add(-2 * keepDatabases)): {"", false},
 		testName(now.Add(-keepDatabases / 2)): {"", true},
-		templatePrefix + "old":                {ago(2 * keepTemplates), false},
-		templatePrefix + "young":              {ago(keepTemplates / 2), true},
-		templatePrefix + "half_making":        {"", false},
-		"tidemark_somebodys":                  {"", true},
+		templatePrefix + "0a":                 {ago(2 * keepTemplates), false},
+		templatePrefix + "0b":                 {ago(keepTemplates / 2), true},
+		templatePrefix + "0c_making":          {"", false},
+		"tidemark_of_a_user":                  {"", true},
+		testPrefix + "of_a_user":              {"", true},
+		templatePrefix + "of_a_user":          {ago(2 * keepTemplates), true},
 	} {
 		if _, err := conn.Exec(t.Context(), "CREATE DATABASE "+name); err != nil {
 			t.Fatal(err)

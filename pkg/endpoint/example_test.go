@@ -63,7 +63,7 @@ func showSeat(pool *pgxpool.Pool) http.HandlerFunc {
 		case err != nil:
 			http.Error(w, "ask again", http.StatusServiceUnavailable)
 		case !found:
-			http.Error(w, "nobody has this seat", http.StatusNotFound)
+			http.Error(w, "the seat is free", http.StatusNotFound)
 		default:
 			_ = json.NewEncoder(w).Encode(seat)
 		}
@@ -155,6 +155,6 @@ func ExampleWaiting() {
 	}
 	// Output:
 	// 200 {"name"
-	// 404 nobody has this seat
+	// 404 the seat is free
 	// 400 invalid token "no token"
 }

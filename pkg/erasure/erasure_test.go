@@ -134,6 +134,12 @@ func (s *shop) work() {
 	if err := p.Register(s.t.Context()); err != nil {
 		s.t.Fatal(err)
 	}
+	s.run(p)
+}
+
+// run runs a projector until the test ends.
+func (s *shop) run(p *projector.Projector) {
+	s.t.Helper()
 	ctx, stop := context.WithCancel(s.t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- p.Run(ctx) }()

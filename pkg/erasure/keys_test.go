@@ -1,7 +1,6 @@
 package erasure_test
 
 import (
-	"context"
 	"testing"
 	"testing/fstest"
 	"time"
@@ -139,13 +138,5 @@ func (s *shop) workOn(projections ...projection.Projection) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	ctx, stop := context.WithCancel(s.t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- p.Run(ctx) }()
-	s.t.Cleanup(func() {
-		stop()
-		if err := <-ended; err != nil {
-			s.t.Error(err)
-		}
-	})
+	s.run(p)
 }

@@ -31,7 +31,7 @@ func (p *place) gather(g *gathered, page *pages.Page, limit int64) {
 	if p.parts > 1 && p.marks == 0 { // a key of a suspect event is found only when its turn comes
 		known = keyed(p.k, page)
 	}
-	var keyed []apply.Keyed // the event
+	var pairs []apply.Keyed // of the event
 	first := page.Index(g.until)
 	g.pages, g.until = append(g.pages, page), min(page.Until, limit)
 	for i := first; i < len(page.Events); i++ {
@@ -44,12 +44,12 @@ func (p *place) gather(g *gathered, page *pages.Page, limit int64) {
 			break
 		}
 		if known.ends != nil {
-			keyed = append(keyed[:0], known.of(i)...)
+			pairs = append(pairs[:0], known.of(i)...)
 		}
-		if known.ends == nil || len(keyed) > 0 && keyed[0].Fault != nil { // after a fault perhaps a key is found now
-			keyed = apply.AppendKeyed(keyed[:0], p.k, e, page.Faults[e.Position])
+		if known.ends == nil || len(pairs) > 0 && pairs[0].Fault != nil { // after a fault perhaps a key is found now
+			pairs = apply.AppendKeyed(pairs[:0], p.k, e, page.Faults[e.Position])
 		}
-		for _, one := range keyed {
+		for _, one := range pairs {
 			ok := p.takes(&one)
 			if !ok && one.Fault != nil && one.Key == projection.AllKeys && !p.k.Skips(e.Type, one.Fault) {
 				// Its key may belong here: another partition holds it back, and this one waits for the outcome.
