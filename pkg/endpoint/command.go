@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"log/slog"
 	"net/http"
 
 	"github.com/google/uuid"
 
+	"github.com/tidemark-go/tidemark/internal/redact"
 	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
@@ -35,7 +37,8 @@ const mostBytes = 1 << 20
 //   - 410: the campaign is archived
 //   - 413: the body is too large
 //   - 422: the ID was used for another command, or an event is refused
-//   - 503: any other error: the outcome is unknown, or others kept coming first. The client sends the same again
+//   - 503: any other error: the outcome is unknown, or others kept coming first. The client sends the same again.
+//     slog.Default() logs the error without values of events, unless the client has gone
 func Command[B any](
 	do func(r *http.Request, c journal.Command, body B) (journal.Outcome, error), refusals ...error,
 ) http.Handler {
@@ -48,6 +51,10 @@ func Command[B any](
 		out, err := do(r, c, body)
 		switch status = statusOf(err, refusals); {
 		case status == http.StatusServiceUnavailable:
+			if r.Context().Err() == nil {
+				redact.Logger(slog.Default()).ErrorContext(r.Context(), "a command failed, its client is to send it again",
+					"command", c.ID, "path", r.URL.Path, "error", err)
+			}
 			http.Error(w, "try again with the same "+IDHeader, status)
 		case err != nil:
 			http.Error(w, err.Error(), status)

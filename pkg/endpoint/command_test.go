@@ -4,10 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/pkg/endpoint"
 	"github.com/tidemark-go/tidemark/pkg/event"
@@ -93,5 +97,59 @@ func TestAReadThatFailsIsNoRefusal(t *testing.T) {
 	server.ServeHTTP(w, r)
 	if w.Code != http.StatusServiceUnavailable {
 		t.Errorf("answered %d %s", w.Code, w.Body)
+	}
+}
+
+// It replaces the default logger, so it is not parallel.
+func TestAnErrorThatIsNotAnsweredIsLogged(t *testing.T) {
+	var log strings.Builder
+	before := slog.Default()
+	slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
+	defer slog.SetDefault(before)
+	h := endpoint.Command(func(*http.Request, journal.Command, Booking) (journal.Outcome, error) {
+		return journal.Outcome{}, fmt.Errorf("book: %w", &pgconn.PgError{
+			Code: "23505", Message: "duplicate key", Detail: "Key (name)=(Ann) already exists.",
+		})
+	})
+	ask := func(ctx context.Context) {
+		r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/seats/7", strings.NewReader(`{}`))
+		r.Header.Set(endpoint.IDHeader, ann)
+		h.ServeHTTP(httptest.NewRecorder(), r)
+	}
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	if ask(gone); log.Len() > 0 {
+		t.Errorf("logged for a client that has gone: %s", &log)
+	}
+	ask(t.Context())
+	for _, want := range []string{"23505", "/seats/7", ann} {
+		if !strings.Contains(log.String(), want) {
+			t.Errorf("%q is not in the log: %s", want, &log)
+		}
+	}
+	if strings.Contains(log.String(), "Ann") {
+		t.Errorf("the log quotes a value: %s", &log)
+	}
+}
+
+func TestAReadOfALostEventIsAnsweredAtOnce(t *testing.T) {
+	t.Parallel()
+	err := serve(func(pool *pgxpool.Pool, ask func(method, path, id, token, body string) *httptest.ResponseRecorder) {
+		tx, err := pool.Begin(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		lost, err := (journal.Journal{}).Append(t.Context(), tx, "seat-7", journal.Any, SeatBooked.New(Booking{"Ann"}))
+		if err = errors.Join(err, tx.Rollback(t.Context())); err != nil {
+			t.Fatal(err)
+		}
+		ask(http.MethodPost, "/seats/7", bob, "", `{"name": "Bob"}`)
+		w := ask(http.MethodGet, "/seats/7", "", lost[0].Token(), "")
+		if w.Code != http.StatusGone {
+			t.Errorf("answered %d %s", w.Code, w.Body)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -82,7 +82,7 @@ func handler(pool *pgxpool.Pool, waits *waiter.Waiter) http.Handler {
 }
 
 // serve calls use with a server beside a worker and a waiter.
-func serve(use func(ask func(method, path, id, token, body string) *httptest.ResponseRecorder)) error {
+func serve(use func(pool *pgxpool.Pool, ask func(method, path, id, token, body string) *httptest.ResponseRecorder)) error {
 	return pgtest.Example(func(ctx context.Context, pool *pgxpool.Pool) error {
 		worker, err := projector.New(projector.Config{Pool: pool, Projections: []projection.Projection{seats()}})
 		if err != nil {
@@ -98,7 +98,7 @@ func serve(use func(ask func(method, path, id, token, body string) *httptest.Res
 		go func() { ended <- waits.Run(running) }()
 		defer func() { stop(); _, _ = <-ended, <-ended }()
 		server := handler(pool, waits)
-		use(func(method, path, id, token, body string) *httptest.ResponseRecorder {
+		use(pool, func(method, path, id, token, body string) *httptest.ResponseRecorder {
 			r := httptest.NewRequestWithContext(ctx, method, path, strings.NewReader(body))
 			r.Header.Set(endpoint.IDHeader, id)
 			r.Header.Set(endpoint.TokenHeader, token)
@@ -114,7 +114,7 @@ const ann, bob = "018c5f3e-0000-7000-8000-00000000000a", "018c5f3e-0000-7000-800
 
 // A client sends a request again because it has lost the answer, and another client comes too late.
 func ExampleCommand() {
-	err := serve(func(ask func(method, path, id, token, body string) *httptest.ResponseRecorder) {
+	err := serve(func(_ *pgxpool.Pool, ask func(method, path, id, token, body string) *httptest.ResponseRecorder) {
 		book := func(id, body string) string {
 			w := ask(http.MethodPost, "/seats/7", id, "", body)
 			fmt.Println(strings.TrimSpace(fmt.Sprint(body, " ", w.Code, " ", w.Body.String())))
@@ -143,7 +143,7 @@ func ExampleCommand() {
 
 // A page shows what the client has just written.
 func ExampleWaiting() {
-	err := serve(func(ask func(method, path, id, token, body string) *httptest.ResponseRecorder) {
+	err := serve(func(_ *pgxpool.Pool, ask func(method, path, id, token, body string) *httptest.ResponseRecorder) {
 		token := ask(http.MethodPost, "/seats/7", ann, "", `{"name": "Ann"}`).Header().Get(endpoint.TokenHeader)
 		for _, read := range []struct{ path, token string }{{"/seats/7", token}, {"/seats/8", ""}, {"/seats/7", "no token"}} {
 			w := ask(http.MethodGet, read.path, "", read.token, "")
