@@ -57,7 +57,7 @@ COMMENT ON COLUMN tidemark.journal.payload_bytes IS 'approximate size in memory 
 COMMENT ON COLUMN tidemark.journal.occurred_at IS 'time of the fact';
 COMMENT ON COLUMN tidemark.journal.recorded_at IS 'time of the append';
 
--- Unique: a copy whose sequence is behind would hand positions out twice (migrations/00017_copies.sql).
+-- Unique: a copy whose sequence is behind would hand positions out twice (migrations/functions/copies.sql).
 CREATE UNIQUE INDEX journal_position_idx ON tidemark.journal (position);
 
 -- An id that tidemark.append makes ends with the event's position, so this index has only ids that
@@ -66,33 +66,7 @@ CREATE UNIQUE INDEX journal_position_idx ON tidemark.journal (position);
 CREATE INDEX journal_given_id_idx ON tidemark.journal (uuid_hash_extended(event_id, hashtextextended(campaign_id, 0)))
     WHERE substr(uuid_send(event_id), 11) <> substr(int8send(position), 3);
 
--- find_event returns the event with an id, by one probe of each of these two indexes. It is inlined.
--- The inner queries rule out other indexes, even while the planner believes the table is empty. Where
--- the hash has no statistics, the planner expects half a percent of the journal for = alone, and JIT.
--- +goose StatementBegin
-CREATE FUNCTION tidemark.find_event(p_campaign_id text, p_event_id uuid) RETURNS SETOF tidemark.journal
-    LANGUAGE sql STABLE ROWS 1
-BEGIN ATOMIC
-    SELECT e.* FROM (
-        (SELECT * FROM tidemark.journal j
-        WHERE j.position BETWEEN ('x' || right(p_event_id::text, 12))::bit(48)::bigint
-            AND ('x' || right(p_event_id::text, 12))::bit(48)::bigint
-        ORDER BY j.position LIMIT 1)
-        UNION ALL
-        (SELECT * FROM tidemark.journal j
-        WHERE uuid_hash_extended(j.event_id, hashtextextended(j.campaign_id, 0))
-                = uuid_hash_extended(p_event_id, hashtextextended(p_campaign_id, 0))
-            AND uuid_hash_extended(j.event_id, hashtextextended(j.campaign_id, 0))
-                <= uuid_hash_extended(p_event_id, hashtextextended(p_campaign_id, 0))
-            AND uuid_hash_extended(j.event_id, hashtextextended(j.campaign_id, 0))
-                >= uuid_hash_extended(p_event_id, hashtextextended(p_campaign_id, 0))
-            AND substr(uuid_send(j.event_id), 11) <> substr(int8send(j.position), 3)
-        OFFSET 0)
-    ) AS e WHERE e.event_id = p_event_id AND e.campaign_id = p_campaign_id;
-END;
--- +goose StatementEnd
-
--- Stubs of archived campaigns (migrations/00016_archives.sql). Other events cost nothing here.
+-- Stubs of archived campaigns (migrations/functions/archives.sql). Other events cost nothing here.
 CREATE INDEX journal_stub_idx ON tidemark.journal (campaign_id) WHERE event_version = 0;
 
 -- Index of tags for conditions. tidemark.append writes it for events that have tags
@@ -119,126 +93,6 @@ COMMENT ON TABLE tidemark.journal_changes IS
     'Transactions that may change the journal now. Only tidemark.erase, archive and restore write it.';
 COMMENT ON COLUMN tidemark.journal_changes.xid IS 'the transaction';
 COMMENT ON COLUMN tidemark.journal_changes.act IS 'erase, archive or restore';
-
--- begin_change lets the transaction change the journal until end_change.
--- +goose StatementBegin
-CREATE FUNCTION tidemark.begin_change(p_act text) RETURNS void
-    LANGUAGE sql
-BEGIN ATOMIC
-    INSERT INTO tidemark.journal_changes (xid, act) VALUES (pg_current_xact_id(), p_act);
-END;
--- +goose StatementEnd
-
--- +goose StatementBegin
-CREATE FUNCTION tidemark.end_change() RETURNS void
-    LANGUAGE sql
-BEGIN ATOMIC
-    DELETE FROM tidemark.journal_changes c WHERE c.xid = pg_current_xact_id();
-END;
--- +goose StatementEnd
-
--- refuse_change lets tidemark.erase through (migrations/00014_erasure.sql), which keeps an event's
--- place, type, id and times, and tidemark.archive and restore (migrations/00016_archives.sql): an archive
--- deletes events or leaves stubs, with version 0, and a restore deletes stubs. Roles that do not own the
--- tables may not change them at all.
--- +goose StatementBegin
-CREATE FUNCTION tidemark.refuse_change() RETURNS trigger
-    LANGUAGE plpgsql SECURITY DEFINER
-    SET search_path = pg_catalog, pg_temp
-AS $$
-DECLARE
-    act CONSTANT text := (SELECT c.act FROM tidemark.journal_changes c WHERE c.xid = pg_current_xact_id());
-BEGIN
-    IF act IS NULL THEN
-        NULL;
-    ELSIF TG_TABLE_NAME = 'event_tags' THEN
-        IF TG_OP = 'DELETE' AND act = 'erase' THEN
-            RETURN OLD;
-        END IF;
-    ELSIF TG_OP = 'DELETE' AND TG_WHEN = 'BEFORE' THEN
-        IF act IN ('archive', 'restore') THEN
-            RETURN NULL;
-        END IF;
-    ELSIF TG_OP = 'DELETE' THEN -- the deleted events once a statement: an archive deletes thousands
-        IF NOT EXISTS (SELECT FROM gone g WHERE (act = 'archive') IS DISTINCT FROM (g.event_version > 0)) THEN
-            RETURN NULL;
-        END IF;
-    ELSIF TG_OP = 'UPDATE' THEN
-        IF act = 'erase' AND (NEW.campaign_id, NEW.seq, NEW.position, NEW.event_id,
-            NEW.event_type, NEW.event_version, NEW.intent, NEW.occurred_at, NEW.recorded_at) = (OLD.campaign_id, OLD.seq,
-            OLD.position, OLD.event_id, OLD.event_type, OLD.event_version, OLD.intent, OLD.occurred_at, OLD.recorded_at)
-            AND NEW.metadata ? '$erased'
-            OR act = 'archive' AND NEW.event_version = 0
-            AND (NEW.campaign_id, NEW.seq, NEW.position, NEW.event_id)
-                = (OLD.campaign_id, OLD.seq, OLD.position, OLD.event_id)
-        THEN
-            RETURN NEW;
-        END IF;
-    END IF;
-    RAISE EXCEPTION 'tidemark.% is append-only: % is refused', TG_TABLE_NAME, TG_OP
-        USING ERRCODE = 'TM009', HINT = 'append an event that corrects the earlier one';
-END
-$$;
--- +goose StatementEnd
-
-REVOKE ALL ON FUNCTION tidemark.begin_change, tidemark.end_change FROM PUBLIC;
-
-CREATE TRIGGER journal_no_update BEFORE UPDATE ON tidemark.journal
-    FOR EACH ROW EXECUTE FUNCTION tidemark.refuse_change();
-CREATE TRIGGER journal_no_delete BEFORE DELETE ON tidemark.journal
-    FOR EACH STATEMENT EXECUTE FUNCTION tidemark.refuse_change();
-CREATE TRIGGER journal_deleted AFTER DELETE ON tidemark.journal REFERENCING OLD TABLE AS gone
-    FOR EACH STATEMENT EXECUTE FUNCTION tidemark.refuse_change();
-CREATE TRIGGER journal_no_truncate BEFORE TRUNCATE ON tidemark.journal
-    FOR EACH STATEMENT EXECUTE FUNCTION tidemark.refuse_change();
-CREATE TRIGGER event_tags_no_update BEFORE UPDATE OR DELETE ON tidemark.event_tags
-    FOR EACH ROW EXECUTE FUNCTION tidemark.refuse_change();
-CREATE TRIGGER event_tags_no_truncate BEFORE TRUNCATE ON tidemark.event_tags
-    FOR EACH STATEMENT EXECUTE FUNCTION tidemark.refuse_change();
-
--- Advisory lock keys share one space with the application's own. Tidemark's keys carry a namespace
--- in the high 16 bits: 0x7D01 writer floor, 0x7D02 campaign, 0x7D03 registry, 0x7D04 bucket of
--- campaigns, 0x7D05 pruner, 0x7D06 bucket of event types, 0x7D07 tag, 0x7D08 bucket of tags, 0x7D09
--- archives and the beginning of an erasure, 0x7D0A lane of the manifest of archives. The low 48 bits are the
--- floor's position, zero, a lane, or a hash (its low bits for a bucket).
-
--- +goose StatementBegin
-CREATE FUNCTION tidemark.lock_key(namespace integer, value bigint) RETURNS bigint
-    LANGUAGE sql IMMUTABLE PARALLEL SAFE
-    RETURN (namespace::bigint << 48) | (value & 281474976710655);
--- +goose StatementEnd
-
--- read_floor returns the highest position below which no append is in flight. Rows up to it that a
--- *later* statement selects are complete. Writers take a shared lock on the sequence's last value
--- before they call nextval, so the lowest such key is below every position that is not yet visible.
--- The order matters: read the last value first, then the locks, each with its own snapshot.
--- +goose StatementBegin
-CREATE FUNCTION tidemark.read_floor() RETURNS bigint
-    LANGUAGE plpgsql VOLATILE
-    SET search_path = pg_catalog, pg_temp
-AS $$
-DECLARE
-    last_position bigint;
-    lowest_writer bigint;
-BEGIN
-    IF pg_is_in_recovery() THEN
-        RAISE EXCEPTION 'tidemark.read_floor needs the primary: a standby has the sequence ahead of the rows, and none of the locks'
-            USING ERRCODE = 'TM012', HINT = 'read by position on the primary; campaigns can be read on a standby';
-    END IF;
-    IF current_setting('transaction_isolation') NOT IN ('read committed', 'read uncommitted') THEN
-        RAISE EXCEPTION 'tidemark.read_floor needs READ COMMITTED: under % the rows below the floor may be newer than the snapshot',
-            upper(current_setting('transaction_isolation'))
-            USING ERRCODE = 'TM008', HINT = 'read the journal by position outside of this transaction';
-    END IF;
-    SELECT last_value INTO last_position FROM tidemark.journal_position;
-    SELECT min(((classid::bigint & 65535) << 32) | objid::bigint) INTO lowest_writer
-    FROM pg_locks
-    WHERE locktype = 'advisory' AND objsubid = 1 AND (classid::bigint >> 16) = 32001 -- 0x7D01
-      AND database = (SELECT oid FROM pg_database WHERE datname = current_database());
-    RETURN least(last_position, coalesce(lowest_writer, last_position));
-END
-$$;
--- +goose StatementEnd
 
 -- Histories of the journal. A crash that loses commits, a failover, and the restore of a backup begin a
 -- new one: from then on the same positions may have other events. Cursors carry the history that they
@@ -279,121 +133,95 @@ COMMENT ON COLUMN tidemark.incarnation.system_id IS 'cluster in which it began: 
 COMMENT ON COLUMN tidemark.incarnation.database IS 'oid of the database in which it began';
 COMMENT ON COLUMN tidemark.incarnation.journal IS 'oid of tidemark.journal there';
 
--- instance identifies what a process may remember of the database: the history, and the start of the
--- server, before which another data directory may have been put in its place. It is NULL if keep_history has
--- not begun a history yet. On a standby it has the newest history that has arrived. It reads one row, and a
--- file of the server. Each page and each move of a place calls it, so it is one function with one statement.
--- +goose StatementBegin
-CREATE FUNCTION tidemark.instance() RETURNS text
-    LANGUAGE plpgsql STABLE SECURITY DEFINER
-    SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    IF pg_is_in_recovery() THEN
-        RETURN (SELECT h.history || '/' || extract(epoch FROM pg_postmaster_start_time()) FROM tidemark.histories h
-            ORDER BY h.number DESC LIMIT 1);
-    END IF;
-    RETURN (SELECT i.history || '/' || extract(epoch FROM pg_postmaster_start_time()) FROM tidemark.incarnation i
-        WHERE i.one AND i.journal = 'tidemark.journal'::regclass
-            AND i.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())
-            AND i.system_id = (SELECT c.system_identifier FROM pg_control_system() c));
-END
-$$;
--- +goose StatementEnd
+-- limits bounds an event, a call and a transaction. It has one row, which only the schema's owner
+-- changes. The CHECKs stay below the limits of Postgres itself.
+CREATE TABLE tidemark.limits (
+    only_row                  boolean PRIMARY KEY DEFAULT true CHECK (only_row),
+    payload_bytes             integer NOT NULL DEFAULT 1048576 CHECK (payload_bytes BETWEEN 2 AND 67108864),
+    payload_depth             integer NOT NULL DEFAULT 128 CHECK (payload_depth BETWEEN 1 AND 1000),
+    metadata_bytes            integer NOT NULL DEFAULT 65536 CHECK (metadata_bytes BETWEEN 2 AND 67108864),
+    tags                      integer NOT NULL DEFAULT 64 CHECK (tags BETWEEN 0 AND 1024),
+    tag_bytes                 integer NOT NULL DEFAULT 256 CHECK (tag_bytes BETWEEN 1 AND 1024),
+    campaign_id_bytes         integer NOT NULL DEFAULT 256 CHECK (campaign_id_bytes BETWEEN 1 AND 1024),
+    events_per_call           integer NOT NULL DEFAULT 10000 CHECK (events_per_call BETWEEN 1 AND 100000),
+    campaigns_per_transaction integer NOT NULL DEFAULT 1000 CHECK (campaigns_per_transaction BETWEEN 1 AND 10000)
+);
+COMMENT ON TABLE tidemark.limits IS
+    'Limits of events, calls and transactions: one row, which only the owner of the schema changes.';
+COMMENT ON COLUMN tidemark.limits.only_row IS 'always true, so that there is one row';
+COMMENT ON COLUMN tidemark.limits.payload_bytes IS 'maximum bytes in a payload';
+COMMENT ON COLUMN tidemark.limits.payload_depth IS 'maximum depth of objects and arrays in a payload or metadata';
+COMMENT ON COLUMN tidemark.limits.metadata_bytes IS 'maximum bytes in metadata';
+COMMENT ON COLUMN tidemark.limits.tags IS 'maximum tags of an event';
+COMMENT ON COLUMN tidemark.limits.tag_bytes IS 'maximum bytes in a tag';
+COMMENT ON COLUMN tidemark.limits.campaign_id_bytes IS 'maximum bytes in a campaign id';
+COMMENT ON COLUMN tidemark.limits.events_per_call IS 'maximum events in one call';
+COMMENT ON COLUMN tidemark.limits.campaigns_per_transaction IS 'maximum campaigns in a transaction';
+INSERT INTO tidemark.limits DEFAULT VALUES;
 
--- history returns the history of instance.
--- +goose StatementBegin
-CREATE FUNCTION tidemark.history() RETURNS text
-    LANGUAGE plpgsql STABLE SECURITY DEFINER
-    SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    RETURN split_part(tidemark.instance(), '/', 1);
-END
-$$;
--- +goose StatementEnd
+-- Appends that are still to be made (docs/adr/0012). Rows are inserted and deleted. They are updated when an
+-- append is refused, moved to another time, or erased in part.
+CREATE TABLE tidemark.scheduled (
+    id           bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    campaign_id  text COLLATE "C" NOT NULL,
+    due_at       timestamptz      NOT NULL,
+    attempt_at   timestamptz      NOT NULL,
+    events       jsonb            NOT NULL,
+    scheduled_at timestamptz      NOT NULL DEFAULT clock_timestamp(),
+    scheduled_by text COLLATE "C",
+    attempts     integer          NOT NULL DEFAULT 0,
+    error        text,
+    timer        text COLLATE "C",
+    given_id     uuid,
+    other_ids    uuid[]
+) WITH (
+    autovacuum_vacuum_scale_factor = 0.02,
+    autovacuum_vacuum_threshold = 5000,
+    autovacuum_vacuum_insert_scale_factor = 0.5,
+    autovacuum_vacuum_cost_delay = 0
+);
+COMMENT ON TABLE tidemark.scheduled IS
+    'Appends that are still to be made: a row for each call of tidemark.append_at (docs/adr/0012).';
+COMMENT ON COLUMN tidemark.scheduled.id IS 'number of the append, in the order of scheduling';
+COMMENT ON COLUMN tidemark.scheduled.campaign_id IS 'campaign that gets the events';
+COMMENT ON COLUMN tidemark.scheduled.due_at IS 'time from which the events are to be appended';
+COMMENT ON COLUMN tidemark.scheduled.attempt_at IS 'due_at, or the time of the next attempt after a refusal';
+COMMENT ON COLUMN tidemark.scheduled.events IS 'the events as tidemark.append takes them, each with its id';
+COMMENT ON COLUMN tidemark.scheduled.scheduled_at IS 'time of the call';
+COMMENT ON COLUMN tidemark.scheduled.scheduled_by IS 'process that scheduled it, NULL for an application';
+COMMENT ON COLUMN tidemark.scheduled.attempts IS 'attempts that were refused';
+COMMENT ON COLUMN tidemark.scheduled.error IS 'reason of the last refusal';
+COMMENT ON COLUMN tidemark.scheduled.timer IS
+    'name by which its process replaces or cancels it: process, length of the key, key, timer. NULL: none';
+COMMENT ON COLUMN tidemark.scheduled.given_id IS
+    'the first id that the caller gave an event, by which a repeated call is known. NULL: none';
+COMMENT ON COLUMN tidemark.scheduled.other_ids IS 'further ids that the caller gave. NULL: none';
 
--- keep_history makes sure that the present history has begun, notes the writer floor, and returns the
--- instance. Workers and relays call it each second, and programs that hand out cursors when they read, in a
--- short transaction: others wait for the session that begins a history, 300 ms at most.
--- +goose StatementBegin
-CREATE FUNCTION tidemark.keep_history() RETURNS text
-    LANGUAGE plpgsql SECURITY DEFINER
-    SET lock_timeout = '300ms' SET jit = off SET search_path = pg_catalog, pg_temp
-AS $$
-DECLARE
-    made CONSTANT text := encode(substr(uuid_send(gen_random_uuid()), 9), 'hex');
-    newest bigint;
-BEGIN
-    IF current_setting('transaction_read_only')::boolean THEN -- also on a standby
-        RETURN tidemark.instance();
-    END IF;
-    IF tidemark.history() IS NULL THEN
-        INSERT INTO tidemark.incarnation AS i
-        SELECT true, made, c.system_identifier, d.oid, 'tidemark.journal'::regclass
-        FROM pg_control_system() c CROSS JOIN pg_database d WHERE d.datname = current_database()
-        ON CONFLICT (one) DO UPDATE SET history = excluded.history, system_id = excluded.system_id,
-            database = excluded.database, journal = excluded.journal
-        WHERE (i.system_id, i.database, i.journal) <> (excluded.system_id, excluded.database, excluded.journal);
-        IF FOUND THEN
-            IF current_setting('synchronous_commit') = 'off' THEN -- cursors must not survive their history
-                PERFORM set_config('synchronous_commit', 'local', true);
-            END IF;
-            INSERT INTO tidemark.histories (number, history, position)
-            SELECT coalesce(max(h.number), 0) + 1, made, coalesce(max(h.position), 0) FROM tidemark.histories h;
-        END IF;
-    END IF;
-    SELECT h.number INTO newest FROM tidemark.histories h
-    WHERE h.history = tidemark.history()
-        AND h.noted_at NOT BETWEEN clock_timestamp() - interval '1 s' AND clock_timestamp()
-    FOR UPDATE SKIP LOCKED;
-    IF FOUND THEN
-        UPDATE tidemark.histories h SET position = f.floor, noted_at = clock_timestamp()
-        FROM tidemark.read_floor() AS f (floor) WHERE h.number = newest AND h.position < f.floor;
-    END IF;
-    RETURN tidemark.instance();
-END
-$$;
--- +goose StatementEnd
+CREATE INDEX scheduled_due_idx ON tidemark.scheduled (attempt_at, id);
+CREATE INDEX scheduled_campaign_idx ON tidemark.scheduled (campaign_id, attempt_at, id);
+CREATE INDEX scheduled_timer_idx ON tidemark.scheduled (timer) WHERE timer IS NOT NULL;
+CREATE UNIQUE INDEX scheduled_given_id_idx ON tidemark.scheduled (campaign_id, given_id) WHERE given_id IS NOT NULL;
+CREATE INDEX scheduled_other_ids_idx ON tidemark.scheduled USING gin (other_ids)
+    WITH (fastupdate = off) WHERE other_ids IS NOT NULL; -- each call looks, and a pending list is read as a whole
+CREATE INDEX scheduled_refused_idx ON tidemark.scheduled (attempt_at, id) WHERE attempts > 0;
 
--- resume returns the position from which a reader goes on that has seen the events of a history up to
--- p_position: that position, or an earlier one if the present journal may have other events up to it. A
--- history of '' stands for the present one. Nothing is known of a history that this database has not seen.
--- +goose StatementBegin
-CREATE FUNCTION tidemark.resume(p_position bigint, p_history text) RETURNS bigint
-    LANGUAGE plpgsql STABLE SECURITY DEFINER
-    SET jit = off SET search_path = pg_catalog, pg_temp
-AS $$
-DECLARE
-    last bigint;
-BEGIN
-    IF p_history NOT IN ('', tidemark.history()) IS NOT FALSE THEN
-        SELECT h.position INTO last FROM tidemark.histories h WHERE h.history = p_history;
-        last := coalesce(last, 0);
-    END IF;
-    RETURN (SELECT least(p_position, last, j.last_value) FROM tidemark.journal_position j);
-END
-$$;
--- +goose StatementEnd
+-- The time, in milliseconds since 1970, at which a sleeping worker looks for due appends. An append
+-- that is due earlier wakes it (docs/adr/0002).
+CREATE SEQUENCE tidemark.next_look AS bigint MINVALUE 0 START 0 CACHE 1;
+COMMENT ON SEQUENCE tidemark.next_look IS
+    'Time, in milliseconds since 1970, at which a sleeping worker looks for due appends (docs/adr/0002).';
 
 SELECT set_config('search_path', current_setting('tidemark.path'), true);
 
 -- +goose Down
-DROP FUNCTION tidemark.resume;
-DROP FUNCTION tidemark.keep_history;
-DROP FUNCTION tidemark.history;
-DROP FUNCTION tidemark.instance;
+DROP SEQUENCE tidemark.next_look;
+DROP TABLE tidemark.scheduled;
+DROP TABLE tidemark.limits;
 DROP TABLE tidemark.incarnation;
 DROP TABLE tidemark.histories;
-DROP FUNCTION tidemark.read_floor;
-DROP FUNCTION tidemark.lock_key;
-DROP FUNCTION tidemark.find_event;
+DROP TABLE tidemark.journal_changes;
 DROP TABLE tidemark.event_tags;
 DROP TABLE tidemark.journal;
-DROP FUNCTION tidemark.refuse_change;
-DROP FUNCTION tidemark.end_change;
-DROP FUNCTION tidemark.begin_change;
-DROP TABLE tidemark.journal_changes;
 DROP SEQUENCE tidemark.journal_position;
 DROP TYPE tidemark.intent;
 DROP SCHEMA tidemark;

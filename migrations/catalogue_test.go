@@ -61,7 +61,10 @@ SELECT format('extension %s', extname) FROM pg_extension
 UNION ALL
 SELECT format('access %s %s %s', n.nspname, c.relname, c.relacl) FROM pg_class c
 	JOIN pg_namespace n ON n.oid = c.relnamespace
-WHERE c.relacl IS NOT NULL AND n.nspname !~ '^pg_' AND n.nspname <> 'information_schema'`
+WHERE c.relacl IS NOT NULL AND n.nspname !~ '^pg_' AND n.nspname <> 'information_schema'
+UNION ALL
+SELECT format('access %s %s', p.oid::regprocedure, p.proacl) FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace
+WHERE p.proacl IS NOT NULL AND n.nspname !~ '^pg_' AND n.nspname <> 'information_schema'`
 
 func catalogue(t *testing.T, url string) []string {
 	t.Helper()

@@ -31,7 +31,7 @@ func TestWalks(t *testing.T) {
 		}
 		defined := `(?m)^func (\(\w+ \*?\w+\) )?` + regexp.QuoteMeta(name) + `[\[(]`
 		if filepath.Ext(path) == ".sql" {
-			defined = `(?m)^CREATE FUNCTION ` + regexp.QuoteMeta(name) + `\(`
+			defined = `(?m)^CREATE OR REPLACE FUNCTION ` + regexp.QuoteMeta(name) + `\(`
 		}
 		if !regexp.MustCompile(defined).Match(source) {
 			t.Errorf("step %s: %s does not define %s", n, path, name)

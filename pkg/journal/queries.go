@@ -1,7 +1,7 @@
 package journal
 
 // queryAppend takes the campaign's advisory lock, then the writer floor's lock, then inserts.
-// Everything else is a probe of one index. See migrations/00002_work.sql.
+// Everything else is a probe of one index. See migrations/functions/append.sql.
 const queryAppend = `SELECT $1::text, seq, "position", event_id, duplicate FROM tidemark.append($1, $2::jsonb, $3)`
 
 // unlessConverted ends an append: it returns no row and does not run the function where the server converts
@@ -15,7 +15,7 @@ const queryAppendAll = `SELECT campaign_id, seq, "position", event_id, duplicate
 
 const (
 	// queryAppendIf takes the advisory locks of the events and of the condition in one order, then
-	// the campaigns' locks. Then it checks and appends. See migrations/00008_conditions.sql.
+	// the campaigns' locks. Then it checks and appends. See migrations/functions/conditions.sql.
 	queryAppendIf = `SELECT campaign_id, seq, "position", event_id, duplicate
 		FROM tidemark.append_if($1::jsonb, $2::jsonb)`
 

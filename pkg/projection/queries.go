@@ -15,7 +15,7 @@ const (
 		WHERE d.campaign_id = u.campaign_id AND d.key = u.key`
 )
 
-// The statements of processes. queryReact is in migrations/00012_scheduled.sql. queryCause probes two
+// The statements of processes. queryReact is in migrations/functions/scheduled.sql. queryCause probes two
 // indexes.
 const (
 	queryReact = `SELECT tidemark.react($1, $2::text[], $3::text[], $4::timestamptz[], $5::text[], $6::bigint[],

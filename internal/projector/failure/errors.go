@@ -105,7 +105,7 @@ func (e *PutOffError) FailureCode() string { return e.Code }
 // CrashError is the error of an event that ended the process each time it was tried, by an exit, a
 // fatal error of the runtime, or too much memory. The event is given up after three deaths, two of
 // them under a mark, if the last mark named it and nothing else is killing as well
-// (docs/explanation/isolation.md, note_crashes in migrations/00003_leases.sql).
+// (docs/explanation/isolation.md, tidemark.note_crashes).
 type CrashError struct {
 	Crashes int // processes that died
 	Alone   int // of those, how many were applying only the event or its campaign

@@ -312,7 +312,7 @@ const (
 		)
 		SELECT count(*) FROM chosen`
 
-	// queryReport counts up to $1 rows, and reads $2 pages beyond that (migrations/00009_status.sql).
+	// queryReport counts up to $1 rows, and reads $2 pages beyond that (migrations/functions/status.sql).
 	queryReport = `SELECT consumer_group, projection, status, class, pairs, estimated, since
 		FROM tidemark.deferred_report($1, $2)`
 )

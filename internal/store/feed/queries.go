@@ -212,7 +212,7 @@ const (
 )
 
 // queryOldestAppend returns the transaction that has held the writer floor (0x7D01 in
-// migrations/00001_journal.sql) longest. It reads the lock table and statistics, and takes no lock.
+// migrations/functions/locks.sql) longest. It reads the lock table and statistics, and takes no lock.
 const queryOldestAppend = `WITH held AS MATERIALIZED (
 		SELECT l.pid, l.virtualtransaction FROM pg_locks l
 		WHERE l.locktype = 'advisory' AND l.objsubid = 1 AND (l.classid::bigint >> 16) = 32001

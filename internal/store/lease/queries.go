@@ -1,7 +1,8 @@
 package lease
 
-// The functions and their locks stand in migrations/00003_leases.sql and 00004_projections.sql. All
-// lock leases in the order of campaign_id. Claims skip rows that are being written and do not wait.
+// The functions and their locks stand in migrations/functions: leases.sql, claims.sql, crashes.sql and
+// projections.sql. All lock leases in the order of campaign_id. Claims skip rows that are being
+// written and do not wait.
 const (
 	// queryClaim walks the outbox's primary key from campaign to campaign and stops at the limit. It
 	// counts the entries of the index that it met on the way.
@@ -94,7 +95,7 @@ const (
 
 // A dead process releases nothing: its leases expire. The claim that finds one checks whether its
 // owner is dead, and records that in tidemark.crashes (note_crashes in
-// migrations/00003_leases.sql). The transaction that gets the campaign further deletes the row.
+// migrations/functions/crashes.sql). The transaction that gets the campaign further deletes the row.
 const (
 	// querySuspects probes the primary key of crashes once per campaign. It counts unexplained deaths
 	// in the small tables crashes and workers.

@@ -1,7 +1,7 @@
 package ledger
 
-// The functions are in migrations/00006_publications.sql with the locks they take. All lock rows of
-// readers in the order of topic and publisher.
+// The functions are in migrations/functions/readers.sql and operator_log.sql with the locks they
+// take. All lock rows of readers in the order of topic and publisher.
 const (
 	queryRegister = `INSERT INTO tidemark.readers (topic, publisher, position, kind) SELECT u.*, $4
 		FROM unnest($1::text[], $2::text[], $3::bigint[]) AS u ORDER BY 1, 2 ON CONFLICT DO NOTHING`

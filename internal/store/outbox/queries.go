@@ -53,7 +53,7 @@ const (
 
 	queryReady = `UPDATE tidemark.consumer_groups SET state = 'ready' WHERE name = $1 AND state = 'filing'`
 
-	// queryGaps probes the primary keys of journal and leases once per campaign. See migrations/00003_leases.sql.
+	// queryGaps probes the primary keys of journal and leases once per campaign. See migrations/functions/outbox.sql.
 	queryGaps = `SELECT campaign_ids, checkpoints, heads, next, walked FROM tidemark.gaps($1, $2, $3)`
 
 	// queryRepairGap files one campaign as queryFile does, unless its checkpoint has moved to the head
@@ -95,6 +95,6 @@ const (
 	queryDropPauses = `DELETE FROM tidemark.pauses p WHERE p.ctid = ANY (ARRAY(SELECT i.ctid FROM tidemark.pauses i
 		WHERE i.consumer_group = $1 LIMIT $2))`
 
-	// queryComplete deletes one range of the primary key per campaign. See migrations/00003_leases.sql.
+	// queryComplete deletes one range of the primary key per campaign. See migrations/functions/outbox.sql.
 	queryComplete = `SELECT tidemark.complete($1, $2, $3, $4)`
 )

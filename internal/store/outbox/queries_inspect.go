@@ -4,7 +4,7 @@ package outbox
 // They also read tidemark.deferred, projections, leases and pauses, which other packages write.
 const (
 	// queryReport counts up to $1 work items of each group and $3 failed campaigns, and reads $2 pages
-	// beyond (migrations/00009_status.sql). It also reads the thousand failed campaigns due first.
+	// beyond (migrations/functions/status.sql). It also reads the thousand failed campaigns due first.
 	queryReport = `
 		SELECT q.consumer_group, now(), q.pending, q.processing, q.paused, coalesce(behind.failed, 0),
 			coalesce(behind.dead, 0), coalesce(behind.rebuilding, 0),

@@ -1,15 +1,10 @@
--- +goose Up
-SELECT pg_catalog.set_config('tidemark.path', pg_catalog.current_setting('search_path'), true),
-    pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
-
 -- A copy of the database may lack values of sequences (logical replication does not copy them) and rows
 -- that migrations insert (a restore of some tables). Then positions and ids are handed out twice.
 
 -- greatest_position returns the greatest position that anything has, and what has it. Rows of event_tags
 -- are in the order of appends, so it reads the last pages of that table, with p_all the whole table. It
 -- sees no events: a position tells nothing.
--- +goose StatementBegin
-CREATE FUNCTION tidemark.greatest_position(p_all boolean, OUT "position" bigint, OUT held_by text)
+CREATE OR REPLACE FUNCTION tidemark.greatest_position(p_all boolean, OUT "position" bigint, OUT held_by text)
     LANGUAGE plpgsql STABLE SECURITY DEFINER
     SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off
     SET search_path = pg_catalog, pg_temp
@@ -36,14 +31,12 @@ BEGIN
     "position" := coalesce("position", 0);
 END
 $$;
--- +goose StatementEnd
 
 -- hold_back reports whether the sequence of positions is behind, and then puts it back before the first
 -- position of the journal, so that each append is refused until repair_copy has raised it. It changes
 -- nothing in a sound database, since the sequence is read after the positions. Roles that write places of
 -- readers may not call it: they could stop all appends.
--- +goose StatementBegin
-CREATE FUNCTION tidemark.hold_back() RETURNS boolean
+CREATE OR REPLACE FUNCTION tidemark.hold_back() RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER
     SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off
     SET search_path = pg_catalog, pg_temp
@@ -61,12 +54,10 @@ BEGIN
     RETURN true;
 END
 $$;
--- +goose StatementEnd
 
 -- copy_faults returns what a copy of the database lacks. It reads a sequence after what it numbers, so
 -- work that goes on meanwhile makes no fault.
--- +goose StatementBegin
-CREATE FUNCTION tidemark.copy_faults(p_all boolean) RETURNS TABLE (object text, fault text, needs bigint)
+CREATE OR REPLACE FUNCTION tidemark.copy_faults(p_all boolean) RETURNS TABLE (object text, fault text, needs bigint)
     LANGUAGE plpgsql STABLE SECURITY DEFINER
     SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off
     SET search_path = pg_catalog, pg_temp
@@ -102,13 +93,11 @@ BEGIN
     END IF;
 END
 $$;
--- +goose StatementEnd
 
 -- repair_copy raises sequences that are behind above all that they number, and inserts rows that are
 -- missing: limits as appends have them, and the head of the log of operators at its last link. It returns
 -- what it has repaired. Stop programs that append before: it does not wait for them.
--- +goose StatementBegin
-CREATE FUNCTION tidemark.repair_copy() RETURNS TABLE (object text, fault text)
+CREATE OR REPLACE FUNCTION tidemark.repair_copy() RETURNS TABLE (object text, fault text)
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = pg_catalog, pg_temp
 AS $$
@@ -141,14 +130,4 @@ BEGIN
     END LOOP;
 END
 $$;
--- +goose StatementEnd
-
 REVOKE ALL ON FUNCTION tidemark.repair_copy FROM PUBLIC;
-
-SELECT set_config('search_path', current_setting('tidemark.path'), true);
-
--- +goose Down
-DROP FUNCTION tidemark.repair_copy;
-DROP FUNCTION tidemark.copy_faults;
-DROP FUNCTION tidemark.hold_back;
-DROP FUNCTION tidemark.greatest_position;

@@ -1,227 +1,9 @@
--- +goose Up
-SELECT pg_catalog.set_config('tidemark.path', pg_catalog.current_setting('search_path'), true),
-    pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
-SET LOCAL client_encoding = 'UTF8'; -- this file has letters beyond ASCII
-
 -- Conditions on the events of any campaign: docs/guides/conditions.md. For the locks see
 -- docs/adr/0008.
 
--- query_terms splits a query {"items": [{"types": […], "tags": […]}]} into terms, one for each item
--- and type. The type is NULL where the item names none. A query without items selects everything.
--- +goose StatementBegin
-CREATE FUNCTION tidemark.query_terms(p_query jsonb) RETURNS TABLE (item integer, event_type text, tags text[])
-    LANGUAGE plpgsql IMMUTABLE ROWS 4
-    SET search_path = pg_catalog, pg_temp
-AS $$
-DECLARE
-    items CONSTANT jsonb := p_query -> 'items';
-BEGIN
-    IF coalesce(jsonb_typeof(p_query), 'null') <> 'object' OR coalesce(jsonb_typeof(items), 'null') <> 'array'
-        OR p_query - 'items' <> '{}' THEN
-        RAISE EXCEPTION 'query %: it must be an object {"items": […]} and nothing else',
-            left(coalesce(p_query::text, 'NULL'), 256)
-            USING ERRCODE = 'TM004', HINT = 'an empty array of items selects everything';
-    ELSIF items = '[]' THEN
-        RETURN QUERY SELECT 0, NULL::text, '{}'::text[];
-        RETURN;
-    ELSIF jsonb_path_exists(items, 'strict $[*] ? (@.type() != "object")')
-        OR jsonb_path_exists(items,
-            '$[*].keyvalue() ? (@.key != "types" && @.key != "tags" || @.value.type() != "array")')
-        OR jsonb_path_exists(items, '$[*].*[*] ? (@.type() != "string" || @ == "")') THEN
-        RAISE EXCEPTION 'query %: each item must be an object of "types" and "tags", which are arrays of strings that are not empty', left(p_query::text, 256)
-            USING ERRCODE = 'TM004';
-    END IF;
-    RETURN QUERY
-    SELECT (i.ord - 1)::integer, t.event_type, array(SELECT DISTINCT jsonb_array_elements_text(i.item -> 'tags'))
-    FROM jsonb_array_elements(items) WITH ORDINALITY AS i (item, ord)
-    CROSS JOIN LATERAL (
-        SELECT DISTINCT jsonb_array_elements_text(i.item -> 'types') UNION ALL SELECT NULL
-            WHERE coalesce(i.item -> 'types', '[]') = '[]'
-    ) AS t (event_type);
-END
-$$;
--- +goose StatementEnd
-
--- rarest_tag returns the tag with the fewest events. Counting stops at 100 events a tag.
--- +goose StatementBegin
-CREATE FUNCTION tidemark.rarest_tag(p_tags text[]) RETURNS text
-    LANGUAGE plpgsql STABLE
-    SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off
-    SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    RETURN (
-        SELECT t.tag FROM unnest(p_tags) AS t (tag)
-        CROSS JOIN LATERAL (SELECT count(*) AS events
-            FROM (SELECT FROM tidemark.event_tags g WHERE g.tag = t.tag ORDER BY g.tag, g.event_type, g.position
-            LIMIT 100) g) AS n
-        ORDER BY n.events, t.tag LIMIT 1
-    );
-END
-$$;
--- +goose StatementEnd
-
--- query_matches returns the first p_limit positions that a query selects, after p_after, up to
--- p_until and not in p_seen, each with the first item that selects it. Each term reads ranges of
--- one index in order: its rarest tag with its type (or with each type of that tag in turn), its
--- type, or the journal. Other tags are probed.
--- +goose StatementBegin
-CREATE FUNCTION tidemark.query_matches(p_query jsonb, p_after bigint, p_until bigint, p_limit integer,
-    p_seen bigint[] DEFAULT '{}')
-    RETURNS TABLE ("position" bigint, item integer)
-    LANGUAGE plpgsql STABLE
-    SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off SET plan_cache_mode = force_generic_plan
-    SET search_path = pg_catalog, pg_temp
-AS $$
-#variable_conflict use_column
-BEGIN
-    -- A shortcut for most queries, which have types and one tag: half the time.
-    IF jsonb_path_exists(p_query, '$.items[*]') AND NOT jsonb_path_exists(p_query,
-        '$.items[*] ? (!(@.tags.size() == 1 && @.types.size() > 0))') THEN
-        RETURN QUERY
-        SELECT m.position, min(t.item)
-        FROM tidemark.query_terms(p_query) AS t
-        CROSS JOIN LATERAL (
-            SELECT g.position FROM tidemark.event_tags g
-            WHERE g.tag = t.tags[1] AND g.event_type = t.event_type AND g.position > p_after AND g.position <= p_until
-                AND g.position <> ALL (p_seen)
-            ORDER BY g.tag, g.event_type, g.position LIMIT p_limit
-        ) AS m
-        GROUP BY m.position ORDER BY m.position LIMIT p_limit;
-        RETURN;
-    END IF;
-    -- Events with tags are never archived without a stub, all others are.
-    PERFORM tidemark.require_positions(p_after, p_until, CASE WHEN t.event_type IS NOT NULL THEN ARRAY[t.event_type] END)
-    FROM tidemark.query_terms(p_query) AS t WHERE t.tags = '{}';
-    RETURN QUERY
-    WITH terms AS MATERIALIZED (
-        SELECT t.item, t.event_type, t.tags, CASE WHEN cardinality(t.tags) > 1 THEN tidemark.rarest_tag(t.tags)
-            ELSE t.tags[1] END AS tag FROM tidemark.query_terms(p_query) AS t
-    ), found AS (
-        SELECT m.position, t.item
-        FROM terms t
-        CROSS JOIN LATERAL (
-            SELECT t.event_type WHERE t.event_type IS NOT NULL
-            UNION ALL (
-                WITH RECURSIVE k AS (
-                    SELECT (SELECT g.event_type FROM tidemark.event_tags g WHERE g.tag = t.tag
-                        ORDER BY g.tag, g.event_type LIMIT 1) AS event_type WHERE t.event_type IS NULL
-                    UNION ALL
-                    SELECT (SELECT g.event_type FROM tidemark.event_tags g WHERE g.tag = t.tag
-                        AND g.event_type > k.event_type ORDER BY g.tag, g.event_type LIMIT 1) FROM k
-                        WHERE k.event_type IS NOT NULL
-                )
-                SELECT k.event_type FROM k WHERE k.event_type IS NOT NULL
-            )
-        ) AS y (event_type)
-        CROSS JOIN LATERAL (
-            SELECT g.position FROM tidemark.event_tags g
-            WHERE g.tag = t.tag AND g.event_type = y.event_type AND g.position > p_after AND g.position <= p_until
-                AND g.position <> ALL (p_seen)
-                AND (cardinality(t.tags) = 1 OR cardinality(t.tags) = (
-                    SELECT count(*) FROM unnest(t.tags) AS o (tag) CROSS JOIN LATERAL (
-                        SELECT FROM tidemark.event_tags h WHERE h.tag = o.tag AND h.event_type = y.event_type
-                            AND h.position = g.position LIMIT 1
-                    ) AS h))
-            ORDER BY g.tag, g.event_type, g.position LIMIT p_limit
-        ) AS m
-        WHERE t.tag IS NOT NULL
-        UNION ALL
-        SELECT m.position, t.item
-        FROM terms t
-        CROSS JOIN LATERAL (
-            SELECT j.position FROM tidemark.journal j
-            WHERE j.event_type = t.event_type AND j.position > p_after AND j.position <= p_until
-                AND j.position <> ALL (p_seen)
-            ORDER BY j.event_type, j.position LIMIT p_limit
-        ) AS m
-        WHERE t.tag IS NULL AND t.event_type IS NOT NULL
-        UNION ALL
-        SELECT m.position, t.item
-        FROM terms t
-        CROSS JOIN LATERAL (
-            SELECT j.position FROM tidemark.journal j
-            WHERE j.position > p_after AND j.position <= p_until AND j.position <> ALL (p_seen) ORDER BY j.position
-                LIMIT p_limit
-        ) AS m
-        WHERE t.tag IS NULL AND t.event_type IS NULL
-    )
-    SELECT f.position, min(f.item) FROM found f GROUP BY f.position ORDER BY f.position LIMIT p_limit;
-END
-$$;
--- +goose StatementEnd
-
--- read returns the first p_limit events that a query selects, from position p_from on, in order and
--- up to the writer floor. No event can later appear between them. A rare event may be far away: p_until
--- bounds what one call looks at.
--- +goose StatementBegin
-CREATE FUNCTION tidemark.read(p_query jsonb, p_from bigint DEFAULT 0,
-    p_limit integer DEFAULT 100, p_until bigint DEFAULT 9223372036854775807) RETURNS SETOF tidemark.journal
-    LANGUAGE plpgsql VOLATILE
-    SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off
-    SET search_path = pg_catalog, pg_temp
-AS $$
-DECLARE
-    floor CONSTANT bigint := tidemark.read_floor();
-BEGIN
-    -- A separate statement, whose snapshot is younger than the floor.
-    RETURN QUERY
-    SELECT j.* FROM tidemark.query_matches(p_query, p_from - 1, least(floor, p_until), p_limit) AS m
-    CROSS JOIN LATERAL (SELECT * FROM tidemark.journal j WHERE j.position BETWEEN m.position AND m.position
-        ORDER BY j.position LIMIT 1) AS j
-    ORDER BY m.position;
-END
-$$;
--- +goose StatementEnd
-
--- tag_terms returns a simple query (up to 16 items, each of one tag with types) as an array tag,
--- type, tag, type, … It uses expressions alone. It returns NULL for any other query and for an
--- invalid one. A query with one tag and one type is recognised by comparing it with a rebuilt one.
--- +goose StatementBegin
-CREATE FUNCTION tidemark.tag_terms(p_query jsonb) RETURNS text[]
-    LANGUAGE plpgsql IMMUTABLE
-    SET search_path = pg_catalog, pg_temp
-AS $$
-DECLARE
-    items CONSTANT jsonb := p_query -> 'items';
-    item jsonb;
-    tag text := p_query #>> '{items,0,tags,0}';
-    type CONSTANT text := p_query #>> '{items,0,types,0}';
-    terms text[] := '{}';
-BEGIN
-    IF tag <> '' AND type <> '' AND p_query = jsonb_build_object('items',
-        jsonb_build_array(jsonb_build_object('types', jsonb_build_array(type), 'tags', jsonb_build_array(tag)))) THEN
-        RETURN ARRAY[tag, type];
-    END IF;
-    IF jsonb_typeof(items) IS DISTINCT FROM 'array' OR items = '[]' OR p_query - 'items' <> '{}'
-        OR jsonb_array_length(items) > 16 THEN
-        RETURN NULL;
-    END IF;
-    FOR i IN 0 .. jsonb_array_length(items) - 1 LOOP
-        item := items -> i;
-        IF jsonb_path_match(item,
-            'strict $.tags.type() == "array" && $.tags.size() == 1 && $.tags[0].type() == "string" && $.types.type() == "array" && $.types.size() > 0', silent => true) IS NOT true
-            OR item - '{types,tags}'::text[] <> '{}' THEN
-            RETURN NULL;
-        END IF;
-        tag := item -> 'tags' ->> 0;
-        FOR t IN 0 .. jsonb_array_length(item -> 'types') - 1 LOOP
-            IF tag = '' OR coalesce(item -> 'types' ->> t, '') = ''
-                OR jsonb_typeof(item -> 'types' -> t) <> 'string' THEN
-                RETURN NULL;
-            END IF;
-            terms := terms || tag || (item -> 'types' ->> t);
-        END LOOP;
-    END LOOP;
-    RETURN terms;
-END
-$$;
--- +goose StatementEnd
-
 -- query_keys returns the keys that a condition on a query locks exclusively. For each term it is a
 -- key that every selected event touches. p_terms is the result of tag_terms.
--- +goose StatementBegin
-CREATE FUNCTION tidemark.query_keys(p_query jsonb, p_terms text[]) RETURNS bigint[]
+CREATE OR REPLACE FUNCTION tidemark.query_keys(p_query jsonb, p_terms text[]) RETURNS bigint[]
     LANGUAGE plpgsql STABLE
     SET search_path = pg_catalog, pg_temp
 AS $$
@@ -246,14 +28,12 @@ BEGIN
         ) AS k (key));
 END
 $$;
--- +goose StatementEnd
 
 -- require_fresh_snapshot fails unless the transaction's snapshot shows all committed events after
 -- p_after. It serves REPEATABLE READ and SERIALIZABLE, which do not see commits after the
 -- transaction's first statement. The snapshot is fresh if it shows every position handed out since
 -- p_after, or if no transaction has committed that the snapshot considers running or does not know.
--- +goose StatementBegin
-CREATE FUNCTION tidemark.require_fresh_snapshot(p_after bigint) RETURNS void
+CREATE OR REPLACE FUNCTION tidemark.require_fresh_snapshot(p_after bigint) RETURNS void
     LANGUAGE plpgsql
     SET enable_seqscan = off
     SET search_path = pg_catalog, pg_temp
@@ -285,13 +65,11 @@ BEGIN
             'retry the transaction, with the conditional append as its first statement, or under READ COMMITTED';
 END
 $$;
--- +goose StatementEnd
 
 -- lock_one is lock_keys for one event and a condition of few terms (p_terms from tag_terms), with
 -- expressions and one query. It returns false and locks nothing if there were too many locks on
 -- tags, or if a lock is not available within 300 ms.
--- +goose StatementBegin
-CREATE FUNCTION tidemark.lock_one(p_event jsonb, p_terms text[], p_campaign_id text) RETURNS boolean
+CREATE OR REPLACE FUNCTION tidemark.lock_one(p_event jsonb, p_terms text[], p_campaign_id text) RETURNS boolean
     LANGUAGE plpgsql
     SET lock_timeout = '300ms'
     SET search_path = pg_catalog, pg_temp
@@ -327,7 +105,6 @@ EXCEPTION WHEN lock_not_available THEN
     RETURN false;
 END
 $$;
--- +goose StatementEnd
 
 -- append_if is append_all on the condition that no event after a position matches a query.
 -- p_condition is {"failIfEventsMatch": query, "after": position} with an optional "seen": later
@@ -342,8 +119,7 @@ $$;
 -- READ COMMITTED. With p_keep a conflicting event is not an error: it is returned as the only row,
 -- with a NULL event_id. The locks stay, so the caller can decide again without another append in
 -- between.
--- +goose StatementBegin
-CREATE FUNCTION tidemark.append_if(p_batches jsonb, p_condition jsonb, p_keep boolean DEFAULT false)
+CREATE OR REPLACE FUNCTION tidemark.append_if(p_batches jsonb, p_condition jsonb, p_keep boolean DEFAULT false)
     RETURNS TABLE (campaign_id text, seq bigint, "position" bigint, event_id uuid, duplicate boolean)
     LANGUAGE plpgsql
     SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off
@@ -480,27 +256,11 @@ BEGIN
     END IF;
 END
 $$;
--- +goose StatementEnd
 
--- +goose StatementBegin
-CREATE FUNCTION tidemark.append_if(p_batches text, p_condition text, p_keep boolean DEFAULT false)
+-- append_if with text serves calls with a literal or an untyped parameter, as append does.
+CREATE OR REPLACE FUNCTION tidemark.append_if(p_batches text, p_condition text, p_keep boolean DEFAULT false)
     RETURNS TABLE (campaign_id text, seq bigint, "position" bigint, event_id uuid, duplicate boolean)
     LANGUAGE sql
 BEGIN ATOMIC
     SELECT * FROM tidemark.append_if(tidemark.parsed_json(p_batches), tidemark.parsed_json(p_condition), p_keep);
 END;
--- +goose StatementEnd
-
-SELECT set_config('search_path', current_setting('tidemark.path'), true);
-
--- +goose Down
-DROP FUNCTION tidemark.append_if(text, text, boolean);
-DROP FUNCTION tidemark.append_if(jsonb, jsonb, boolean);
-DROP FUNCTION tidemark.lock_one;
-DROP FUNCTION tidemark.require_fresh_snapshot;
-DROP FUNCTION tidemark.query_keys;
-DROP FUNCTION tidemark.tag_terms;
-DROP FUNCTION tidemark.read;
-DROP FUNCTION tidemark.query_matches;
-DROP FUNCTION tidemark.rarest_tag;
-DROP FUNCTION tidemark.query_terms;

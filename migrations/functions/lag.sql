@@ -1,211 +1,4 @@
--- +goose Up
-SELECT pg_catalog.set_config('tidemark.path', pg_catalog.current_setting('search_path'), true),
-    pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
-
--- Figures for operators and monitoring (docs/adr/0009). They cost as much with ten million rows as
--- with ten thousand. Each function is one statement to its caller, so its figures are of one
--- moment, and takes no locks. Up to p_exact rows are counted. Beyond that, p_pages pages spread
--- evenly over the table are read and extrapolated.
-
--- Failed campaigns in the groups by which they are counted, the longest failing first. Rows that
--- are being rebuilt are not in it, so the index is built quickly.
-CREATE INDEX deferred_classes_idx ON tidemark.deferred (consumer_group, projection, status,
-    (coalesce(error_class, '')), first_failed_at)
-    WHERE status IN ('failed', 'dead');
-
--- Jobs that one process at a time does for all processes, by name. The holder of a duty renews it.
--- Nothing is fenced, so after a pause two processes may both believe that they hold it for a
--- moment.
-CREATE TABLE tidemark.duties (
-    name       text COLLATE "C" PRIMARY KEY,
-    owner      text COLLATE "C" NOT NULL,
-    expires_at timestamptz      NOT NULL
-) WITH (fillfactor = 50);
-COMMENT ON TABLE tidemark.duties IS
-    'Jobs that one process does for all, such as collecting figures. A lease without a fence.';
-COMMENT ON COLUMN tidemark.duties.name IS 'duty';
-COMMENT ON COLUMN tidemark.duties.owner IS 'process that has it';
-COMMENT ON COLUMN tidemark.duties.expires_at IS 'end of the lease';
-
--- sample_pages returns the first and last place (ctid) of up to p_pages pages of a table, spread
--- evenly, and the number of pages that each of them represents.
--- +goose StatementBegin
-CREATE FUNCTION tidemark.sample_pages(p_table regclass, p_pages integer) RETURNS TABLE (first tid, last tid,
-    weight float8)
-    LANGUAGE plpgsql STABLE
-    SET search_path = pg_catalog, pg_temp
-AS $$
-DECLARE
-    pages CONSTANT bigint := pg_relation_size(p_table) / current_setting('block_size')::bigint;
-    n CONSTANT bigint := least(p_pages, pages);
-BEGIN
-    RETURN QUERY
-    SELECT format('(%s,1)', s.page)::tid, format('(%s,65535)', s.page)::tid, pages::float8 / n
-    FROM (SELECT ((2 * i + 1) * pages / (2 * n))::bigint AS page FROM generate_series(0, n - 1) AS i) s;
-END
-$$;
--- +goose StatementEnd
-
--- queue_report counts the events of each group's work items by state: pending, processing or
--- paused. It also returns the oldest item that a worker could take. Groups with more than p_exact
--- items are estimated.
--- +goose StatementBegin
-CREATE FUNCTION tidemark.queue_report(p_exact integer, p_pages integer)
-    RETURNS TABLE (consumer_group text, pending bigint, processing bigint, paused bigint, estimated boolean,
-        campaign_id text, seq bigint, events bigint, event_type text, since timestamptz)
-    LANGUAGE plpgsql STABLE
-    SET enable_seqscan = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan SET jit = off
-    SET search_path = pg_catalog, pg_temp
-AS $$
-#variable_conflict use_column
-DECLARE
-    at CONSTANT timestamptz := now();
-    stopped boolean;
-    many bigint;
-    free bigint;
-BEGIN
-    FOR consumer_group IN SELECT g.name FROM tidemark.consumer_groups g ORDER BY g.name LOOP
-        stopped := EXISTS (SELECT FROM tidemark.pauses p WHERE p.scope = 'group'
-            AND p.consumer_group = queue_report.consumer_group AND p.name = '' AND p.expires_at > at);
-        SELECT count(*) INTO many FROM (SELECT FROM tidemark.outbox o
-            WHERE o.consumer_group = queue_report.consumer_group LIMIT p_exact + 1) o;
-        estimated := many > p_exact;
-        WITH items AS MATERIALIZED (
-            SELECT o.campaign_id, sum(o.events) AS events, max(o.seq) AS seq, 1::float8 AS weight,
-                min(o.enqueued_at) AS since
-            FROM tidemark.outbox o
-            WHERE NOT queue_report.estimated AND o.consumer_group = queue_report.consumer_group
-            GROUP BY o.campaign_id
-            UNION ALL
-            SELECT o.campaign_id, sum(o.events), max(o.seq), max(p.weight), min(o.enqueued_at)
-            FROM tidemark.sample_pages('tidemark.outbox', p_pages) p
-            CROSS JOIN LATERAL (
-                SELECT i.campaign_id, i.seq, i.events, i.enqueued_at FROM tidemark.outbox i
-                WHERE i.ctid >= p.first AND i.ctid <= p.last AND i.consumer_group = queue_report.consumer_group OFFSET 0
-            ) o
-            WHERE queue_report.estimated
-            GROUP BY o.campaign_id
-        ), looked AS MATERIALIZED (
-            SELECT i.campaign_id, i.since, e.events, i.weight * e.events AS n,
-                CASE WHEN l.expires_at > at THEN CASE WHEN l.owner = 'paused' THEN 'paused' ELSE 'processing' END
-                    ELSE 'free' END AS status
-            FROM items i LEFT JOIN LATERAL (
-                SELECT l.expires_at, l.owner, l.checkpoint FROM tidemark.leases l
-                WHERE l.consumer_group = queue_report.consumer_group AND l.campaign_id = i.campaign_id OFFSET 0
-            ) l ON true
-            CROSS JOIN LATERAL (SELECT greatest(least(i.events, i.seq - coalesce(l.checkpoint, 0)),
-                1) AS events OFFSET 0) e
-        ), oldest AS (
-            SELECT k.campaign_id, k.events, k.since FROM looked k WHERE k.status = 'free'
-                ORDER BY k.since, k.campaign_id LIMIT 1
-        )
-        SELECT coalesce(sum(k.n) FILTER (WHERE k.status = 'free'), 0),
-            coalesce(sum(k.n) FILTER (WHERE k.status = 'processing'), 0),
-            coalesce(sum(k.n) FILTER (WHERE k.status = 'paused'), 0), (SELECT o.campaign_id FROM oldest o),
-                (SELECT o.events FROM oldest o), (SELECT o.since FROM oldest o)
-        INTO free, processing, paused, campaign_id, events, since
-        FROM looked k;
-        free := greatest(free, many - processing - paused); -- adds rows that the sampled pages missed
-        pending := CASE WHEN stopped THEN 0 ELSE free END;
-        paused := paused + CASE WHEN stopped THEN free ELSE 0 END;
-        IF stopped THEN
-            campaign_id := NULL;
-        END IF;
-        seq := NULL; event_type := NULL;
-        IF campaign_id IS NOT NULL THEN
-            SELECT j.seq, j.event_type INTO seq, event_type
-            FROM tidemark.journal j
-            WHERE j.campaign_id = queue_report.campaign_id AND j.seq > coalesce((
-                SELECT l.checkpoint FROM tidemark.leases l WHERE l.consumer_group = queue_report.consumer_group
-                    AND l.campaign_id = queue_report.campaign_id
-            ), 0)
-            ORDER BY j.campaign_id, j.seq LIMIT 1;
-        END IF;
-        RETURN NEXT;
-    END LOOP;
-END
-$$;
--- +goose StatementEnd
-
--- deferred_report counts rows of deferred by group, projection, status and class of error ('' if
--- none). It counts failed and dead rows by the index, each up to its share of p_exact (at least
--- 100). It counts rebuilding rows among the rows of a projection that have a retry time, up to a
--- share of p_exact too. Larger counts are estimated. since is the time of the first failure.
--- +goose StatementBegin
-CREATE FUNCTION tidemark.deferred_report(p_exact integer, p_pages integer)
-    RETURNS TABLE (consumer_group text, projection text, status text, class text, pairs bigint, estimated boolean,
-        since timestamptz)
-    LANGUAGE plpgsql STABLE
-    SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off
-        SET plan_cache_mode = force_generic_plan SET jit = off
-    SET search_path = pg_catalog, pg_temp
-AS $$
-#variable_conflict use_column
-BEGIN
-    RETURN QUERY
-    WITH RECURSIVE failures AS (
-        (SELECT d.consumer_group, d.projection, d.status, coalesce(d.error_class, '') AS class, d.first_failed_at
-        FROM tidemark.deferred d WHERE d.status IN ('failed', 'dead')
-        ORDER BY d.consumer_group, d.projection, d.status, coalesce(d.error_class, ''), d.first_failed_at LIMIT 1)
-        UNION ALL
-        SELECT n.*
-        FROM failures f CROSS JOIN LATERAL (
-            SELECT d.consumer_group, d.projection, d.status, coalesce(d.error_class, ''), d.first_failed_at
-            FROM tidemark.deferred d
-            WHERE d.status IN ('failed', 'dead') AND (d.consumer_group, d.projection, d.status,
-                coalesce(d.error_class, '')) > (f.consumer_group, f.projection, f.status, f.class)
-            ORDER BY d.consumer_group, d.projection, d.status, coalesce(d.error_class, ''), d.first_failed_at LIMIT 1
-        ) n
-    ), failed AS MATERIALIZED (
-        SELECT f.*, k.most, c.n
-        FROM failures f CROSS JOIN (SELECT greatest(p_exact / greatest(count(*), 1), 100) AS most FROM failures) k
-        CROSS JOIN LATERAL (
-            SELECT count(*) AS n FROM (
-                SELECT FROM tidemark.deferred d
-                WHERE d.status IN ('failed', 'dead') AND d.consumer_group = f.consumer_group
-                    AND d.projection = f.projection AND d.status = f.status AND coalesce(d.error_class, '') = f.class
-                LIMIT k.most + 1
-            ) d
-        ) c
-    ), due AS MATERIALIZED (
-        SELECT p.consumer_group, p.name AS projection, 'rebuilding' AS status, '' AS class, c.n,
-            c.looked > k.most AS more
-        FROM tidemark.projections p CROSS JOIN (SELECT greatest(p_exact / greatest(count(*), 1), 100) AS most
-            FROM tidemark.projections) k
-        CROSS JOIN LATERAL (
-            SELECT count(*) AS looked, count(*) FILTER (WHERE d.status = 'rebuilding') AS n
-            FROM (
-                SELECT d.status FROM tidemark.deferred d
-                WHERE d.consumer_group = p.consumer_group AND d.projection = p.name AND d.next_attempt_at < 'infinity'
-                    LIMIT k.most + 1
-            ) d
-        ) c
-    ), sampled AS MATERIALIZED (
-        SELECT d.consumer_group, d.projection, d.status, d.class, sum(p.weight) AS n
-        FROM tidemark.sample_pages('tidemark.deferred', p_pages) p CROSS JOIN LATERAL (
-            SELECT d.consumer_group, d.projection, d.status, CASE WHEN d.status = 'rebuilding' THEN ''
-                ELSE coalesce(d.error_class, '') END AS class
-            FROM tidemark.deferred d WHERE d.ctid >= p.first AND d.ctid <= p.last OFFSET 0
-        ) d
-        WHERE (SELECT coalesce(bool_or(f.n > f.most), false) FROM failed f)
-            OR (SELECT coalesce(bool_or(u.more), false) FROM due u)
-        GROUP BY 1, 2, 3, 4
-    )
-    SELECT c.consumer_group, c.projection, c.status, c.class, CASE
-        WHEN c.more THEN greatest(c.n, coalesce(s.n, 0)::bigint) ELSE c.n END, c.more, c.since
-    FROM (
-        SELECT f.consumer_group, f.projection, f.status, f.class, f.n, f.n > f.most AS more,
-            f.first_failed_at AS since FROM failed f
-        UNION ALL
-        SELECT u.consumer_group, u.projection, u.status, u.class, u.n, u.more, NULL FROM due u
-    ) c
-    LEFT JOIN sampled s ON s.consumer_group = c.consumer_group AND s.projection = c.projection AND s.status = c.status
-        AND s.class = c.class
-    WHERE c.n > 0 OR s.n > 0
-    ORDER BY 1, 2, 3, 4;
-END
-$$;
--- +goose StatementEnd
+-- How far readers and groups are behind the journal. For the cost see status.sql.
 
 -- reader_lag counts the events after a position that a reader takes: the lag of a publisher, and of a
 -- projection across campaigns. p_takes is its filter, NULL for all events: types, intents, prefix of the
@@ -213,8 +6,7 @@ $$;
 -- events count by the types in their objects. since is the time of the first of them. Up to p_most
 -- events are read. If there are more, ten equal parts of the way are read from their starts and
 -- extrapolated, and since is the time of the first event that may be one of them.
--- +goose StatementBegin
-CREATE FUNCTION tidemark.reader_lag(p_after bigint, p_takes jsonb, p_most integer)
+CREATE OR REPLACE FUNCTION tidemark.reader_lag(p_after bigint, p_takes jsonb, p_most integer)
     RETURNS TABLE (events bigint, since timestamptz, estimated boolean)
     LANGUAGE plpgsql STABLE ROWS 1
     SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off
@@ -279,12 +71,10 @@ BEGIN
     RETURN NEXT;
 END
 $$;
--- +goose StatementEnd
 
 -- keys_behind counts up to p_most failed and p_most dead keys of a projection across campaigns, and returns the
 -- position of the next event of the one that is furthest behind, 0 without keys.
--- +goose StatementBegin
-CREATE FUNCTION tidemark.keys_behind(p_group text, p_projection text, p_most integer)
+CREATE OR REPLACE FUNCTION tidemark.keys_behind(p_group text, p_projection text, p_most integer)
     RETURNS TABLE (keys bigint, first bigint)
     LANGUAGE plpgsql STABLE ROWS 1
     SET enable_seqscan = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan SET jit = off
@@ -303,10 +93,9 @@ BEGIN
     ) k;
 END
 $$;
--- +goose StatementEnd
 
 -- takes_kind reports whether a projection takes events of a type and intent: see tidemark.reader_lag. It is inlined.
-CREATE FUNCTION tidemark.takes_kind(p_takes jsonb, p_type text, p_intent text) RETURNS boolean
+CREATE OR REPLACE FUNCTION tidemark.takes_kind(p_takes jsonb, p_type text, p_intent text) RETURNS boolean
     LANGUAGE sql IMMUTABLE
     RETURN coalesce((p_takes -> 'types' ? p_type), true) AND coalesce((p_takes -> 'intents' ? p_intent), true);
 
@@ -314,8 +103,7 @@ CREATE FUNCTION tidemark.takes_kind(p_takes jsonb, p_type text, p_intent text) R
 -- journal in campaigns that have work: events that it takes after the checkpoint, their campaigns, and
 -- when the oldest was recorded. The group takes what one of them takes, or all if it has none. p_exact
 -- events are read, shared among the campaigns, and extrapolated. A stub stands for events of any kind.
--- +goose StatementBegin
-CREATE FUNCTION tidemark.group_lag(p_group text, p_exact integer, p_pages integer)
+CREATE OR REPLACE FUNCTION tidemark.group_lag(p_group text, p_exact integer, p_pages integer)
     RETURNS TABLE (projection text, events bigint, campaigns bigint, since timestamptz, estimated boolean)
     LANGUAGE plpgsql STABLE
     SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off
@@ -390,15 +178,13 @@ BEGIN
     FROM taken t GROUP BY t.name;
 END
 $$;
--- +goose StatementEnd
 
 -- lag_report measures how far each group is behind (projection is ''), and each projection in two rows:
 -- with its group, by tidemark.group_lag, and further. A row of deferred adds the events that the
 -- projection takes from next_seq to its group's checkpoint. If the group has no work left in the
 -- campaign it adds those to the campaign's end, and the campaign. since is when the oldest of them was
 -- recorded.
--- +goose StatementBegin
-CREATE FUNCTION tidemark.lag_report(p_exact integer, p_pages integer)
+CREATE OR REPLACE FUNCTION tidemark.lag_report(p_exact integer, p_pages integer)
     RETURNS TABLE (consumer_group text, projection text, events bigint, campaigns bigint, since timestamptz,
         estimated boolean)
     LANGUAGE plpgsql STABLE
@@ -473,18 +259,3 @@ BEGIN
     FROM counted c GROUP BY c.consumer_group, c.projection;
 END
 $$;
--- +goose StatementEnd
-
-SELECT set_config('search_path', current_setting('tidemark.path'), true);
-
--- +goose Down
-DROP FUNCTION tidemark.lag_report;
-DROP FUNCTION tidemark.group_lag;
-DROP FUNCTION tidemark.takes_kind;
-DROP FUNCTION tidemark.keys_behind;
-DROP FUNCTION tidemark.reader_lag;
-DROP FUNCTION tidemark.deferred_report;
-DROP FUNCTION tidemark.queue_report;
-DROP FUNCTION tidemark.sample_pages;
-DROP TABLE tidemark.duties;
-DROP INDEX tidemark.deferred_classes_idx;

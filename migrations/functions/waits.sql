@@ -1,17 +1,78 @@
--- +goose Up
-SELECT pg_catalog.set_config('tidemark.path', pg_catalog.current_setting('search_path'), true),
-    pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
+-- Workers wait for work, programs wait for projections, and what ends these waits.
 
--- Like tidemark.waiting. Workers read it at the end of each group, and notify on tidemark_applied only
--- while its time lies ahead.
-CREATE SEQUENCE tidemark.awaited AS bigint MINVALUE 0 START 0 CACHE 1;
-COMMENT ON SEQUENCE tidemark.awaited IS
-    'Time, in milliseconds since 1970, until which a program waits for projections (docs/adr/0013).';
+-- notify_queue_usage returns how full the NOTIFY queue is, from 0 to 1. All databases of the server share it.
+CREATE OR REPLACE FUNCTION tidemark.notify_queue_usage() RETURNS double precision
+    LANGUAGE sql
+BEGIN ATOMIC
+    SELECT pg_notification_queue_usage();
+END;
+
+-- may_notify reports whether the NOTIFY queue is at most half full. A commit that notifies fails once it is full.
+-- Then this ends all announced waits, so commits do not notify and programs poll. It looks once a second, for all
+-- programs: a look takes a lock that all commits with notifications share.
+CREATE OR REPLACE FUNCTION tidemark.may_notify() RETURNS boolean
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    now CONSTANT bigint := extract(epoch FROM clock_timestamp()) * 1000;
+    looked bigint := coalesce(pg_sequence_last_value('tidemark.notify_queue'), 0);
+BEGIN
+    IF looked / 2 NOT BETWEEN now - 1000 AND now THEN
+        looked := 2 * now + CASE WHEN tidemark.notify_queue_usage() > 0.5 THEN 1 ELSE 0 END;
+        PERFORM setval('tidemark.notify_queue', looked);
+    END IF;
+    IF looked % 2 = 0 THEN
+        RETURN true;
+    END IF;
+    PERFORM setval('tidemark.waiting', 0) FROM tidemark.waiting s WHERE s.last_value > 0;
+    PERFORM setval('tidemark.awaited', 0) FROM tidemark.awaited s WHERE s.last_value > 0;
+    PERFORM setval('tidemark.next_look', 0) FROM tidemark.next_look s WHERE s.last_value > 0;
+    RETURN false;
+END
+$$;
+REVOKE EXECUTE ON FUNCTION tidemark.may_notify FROM PUBLIC;
+
+-- wait_for_work lets appends notify for the next p_ms milliseconds, a day at most, unless the NOTIFY queue fills.
+-- The value grows with every wait, so ending an earlier wait does not end a later one.
+CREATE OR REPLACE FUNCTION tidemark.wait_for_work(p_ms bigint) RETURNS bigint
+    LANGUAGE sql SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp
+AS $$
+    SELECT setval('tidemark.waiting', greatest(w.last_value + 1, (extract(epoch FROM clock_timestamp()) * 1000)::bigint
+        + least(greatest(p_ms, 0), 86400000))) FROM tidemark.waiting w WHERE tidemark.may_notify()
+$$;
+REVOKE EXECUTE ON FUNCTION tidemark.wait_for_work FROM PUBLIC;
+
+-- end_wait ends a wait unless another has begun.
+CREATE OR REPLACE FUNCTION tidemark.end_wait(p_wait bigint) RETURNS bigint
+    LANGUAGE sql SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp
+AS $$
+    SELECT setval('tidemark.waiting', 0) FROM tidemark.waiting w WHERE w.last_value = p_wait
+$$;
+REVOKE EXECUTE ON FUNCTION tidemark.end_wait FROM PUBLIC;
+
+-- wake notifies waiting workers when the transaction commits. The payload is the wait that it ends,
+-- so one NOTIFY is enough. A transaction that will be prepared (two-phase commit) must not notify:
+-- SET tidemark.notify = off, and workers find the work when they poll.
+CREATE OR REPLACE FUNCTION tidemark.wake() RETURNS void
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    waiting CONSTANT bigint := coalesce(pg_sequence_last_value('tidemark.waiting'), 0);
+BEGIN
+    IF waiting > extract(epoch FROM clock_timestamp()) * 1000
+        AND coalesce(current_setting('tidemark.notify', true), '') <> 'off' THEN
+        PERFORM pg_notify('tidemark_work', waiting::text);
+    END IF;
+END
+$$;
 
 -- await makes workers notify on tidemark_applied for so long. Read places after it: a commit that did
 -- not notify is visible then, or about to be. Most calls find the time long enough and write nothing.
--- +goose StatementBegin
-CREATE FUNCTION tidemark.await(p_ms integer) RETURNS void
+CREATE OR REPLACE FUNCTION tidemark.await(p_ms integer) RETURNS void
     LANGUAGE plpgsql
     SET search_path = pg_catalog, pg_temp
 AS $$
@@ -22,7 +83,6 @@ BEGIN
     WHERE a.last_value < until - p_ms / 2 AND tidemark.may_notify();
 END
 $$;
--- +goose StatementEnd
 
 -- applied tells for each event and projection whether the projection has applied the event: applied,
 -- waiting, failed, dead, paused, unregistered, or replaced: the append was rolled back, and another
@@ -34,8 +94,7 @@ $$;
 -- at a campaign's end.
 -- A projection across campaigns stands where its last partition does, and at_seq is a position. Only its
 -- code knows the key of an event: that an earlier event holds the key back is not seen here.
--- +goose StatementBegin
-CREATE FUNCTION tidemark.applied(p_campaign_ids text[], p_seqs bigint[], p_positions bigint[], p_projections text[])
+CREATE OR REPLACE FUNCTION tidemark.applied(p_campaign_ids text[], p_seqs bigint[], p_positions bigint[], p_projections text[])
     RETURNS TABLE (state text, at_seq bigint, message text, event_id uuid)
     LANGUAGE plpgsql STABLE
     SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off
@@ -103,11 +162,3 @@ BEGIN
     ORDER BY w.ord;
 END
 $$;
--- +goose StatementEnd
-
-SELECT set_config('search_path', current_setting('tidemark.path'), true);
-
--- +goose Down
-DROP FUNCTION tidemark.applied;
-DROP FUNCTION tidemark.await;
-DROP SEQUENCE tidemark.awaited;

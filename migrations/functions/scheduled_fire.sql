@@ -1,0 +1,256 @@
+-- Scheduled appends that are due.
+
+-- append_expecting makes an append of a process that expects its campaign at a seq. If the campaign
+-- stands elsewhere, it appends an event of the type p_refused instead, or raises TM001 without one.
+CREATE OR REPLACE FUNCTION tidemark.append_expecting(p_campaign_id text, p_events jsonb, p_expect bigint, p_refused text)
+    RETURNS TABLE (seq bigint, duplicate boolean)
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    where_it_stands text;
+BEGIN
+    RETURN QUERY SELECT a.seq, a.duplicate FROM tidemark.append_rows(p_campaign_id, p_events, p_expect) AS a;
+EXCEPTION WHEN SQLSTATE 'TM001' THEN
+    IF p_refused IS NULL THEN
+        RAISE;
+    END IF;
+    GET STACKED DIAGNOSTICS where_it_stands = PG_EXCEPTION_DETAIL;
+    RETURN QUERY SELECT a.seq, a.duplicate FROM tidemark.append_rows(p_campaign_id, jsonb_build_array(
+        jsonb_strip_nulls(jsonb_build_object('type', p_refused, 'metadata', p_events -> 0 -> 'metadata',
+            'id', md5((p_events -> 0 ->> 'id') || ' refused')::uuid,
+            'payload', jsonb_build_object('type', p_events -> 0 -> 'type', 'expected', p_expect,
+                'actual', where_it_stands::jsonb -> 'actual')))), NULL) AS a;
+END
+$$;
+
+-- append_scheduled makes one append, or those of one campaign together. The caller holds the locks.
+-- Groups whose applications apply inline get a work item too: no application is there to apply.
+CREATE OR REPLACE FUNCTION tidemark.append_scheduled(p_campaign_id text, p_events jsonb) RETURNS void
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    n integer;
+    last bigint;
+BEGIN
+    IF jsonb_path_exists(p_events, '$[*].tidemark_expect') THEN
+        SELECT count(*), max(a.seq) INTO n, last
+        FROM (
+            SELECT jsonb_agg(e.event - '{tidemark_expect,tidemark_refused,tidemark_with}'::text[] ORDER BY e.ord) AS events,
+                min((e.event ->> 'tidemark_expect')::bigint) AS expect, min(e.event ->> 'tidemark_refused') AS refused
+            FROM (
+                SELECT x.event, x.ord,
+                    count(*) FILTER (WHERE NOT x.event ? 'tidemark_with') OVER (ORDER BY x.ord) AS append
+                FROM jsonb_array_elements(p_events) WITH ORDINALITY AS x (event, ord)
+            ) AS e GROUP BY e.append ORDER BY e.append OFFSET 0
+        ) AS r CROSS JOIN LATERAL tidemark.append_expecting(p_campaign_id, r.events, r.expect, r.refused) AS a
+        WHERE NOT a.duplicate;
+    ELSE
+        SELECT count(*), max(a.seq) INTO n, last FROM tidemark.append_rows(p_campaign_id, p_events, NULL) AS a
+            WHERE NOT a.duplicate;
+    END IF;
+    INSERT INTO tidemark.outbox (consumer_group, campaign_id, seq, enqueued_at, events)
+    SELECT g.name, p_campaign_id, last, clock_timestamp(), n FROM tidemark.consumer_groups g
+    WHERE n > 0 AND g.name > '' AND g.state = 'inline';
+END
+$$;
+
+-- scheduled_keys returns the keys that appends of these events lock before the campaign, as
+-- lock_keys does: types and tags shared, or with p_many buckets of tags exclusively.
+CREATE OR REPLACE FUNCTION tidemark.scheduled_keys(p_events jsonb, p_many boolean) RETURNS bigint[]
+    LANGUAGE sql IMMUTABLE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+    SELECT tidemark.touched_types(p_events) || CASE WHEN p_many THEN
+        array(SELECT DISTINCT tidemark.lock_key(32008, k.key & 63)
+            FROM unnest(tidemark.touched_tags(p_events)) AS k (key))
+        ELSE tidemark.touched_tags(p_events) END
+$$;
+
+-- fire_scheduled makes up to p_limit due appends in one transaction, in the order of (attempt_at,
+-- id) after the given place, without the campaigns in p_skip. The campaign's own lock is the lease: its holder reads the campaign's
+-- first due appends, makes them and deletes them, so their order holds among any number of workers,
+-- and a dead worker holds nothing. All locks are tried and never waited for, so an open transaction
+-- delays its own campaign alone. Such campaigns are returned in busy. With p_campaign_id the call is
+-- for this campaign alone and waits 300 ms for its locks, like any append: a campaign whose lock
+-- always has a queue would never be free.
+--
+-- With p_wait the caller is about to sleep for so long at most, and for a day. If it listens, the call first says
+-- so in tidemark.next_look, and then looks. wait is the time to sleep. held counts due appends that
+-- a caller is cancelling.
+CREATE OR REPLACE FUNCTION tidemark.fire_scheduled(p_limit integer, p_campaign_id text, p_after timestamptz, p_after_id bigint,
+    p_skip text[], p_wait interval, p_listens boolean, OUT fired bigint, OUT refused bigint, OUT held bigint, OUT busy text[], OUT more boolean,
+    OUT after timestamptz, OUT after_id bigint, OUT wait interval)
+    LANGUAGE plpgsql
+    SET lock_timeout = '300ms'
+    SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+        SET jit = off
+    SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_column
+DECLARE
+    most CONSTANT integer := least(p_limit, (tidemark.append_limits())[8]);
+    longest CONSTANT interval := '10 min'; -- between two attempts
+    at timestamptz := clock_timestamp();
+    until bigint;
+    campaigns text[];
+    counts bigint[];
+    ids bigint[];
+    owners text[];
+    docs jsonb[];
+    keys bigint[];
+    many boolean;
+    batch record;
+BEGIN
+    IF p_limit < 1 THEN
+        RAISE EXCEPTION 'fire_scheduled with a limit of %', p_limit
+            USING ERRCODE = 'invalid_parameter_value', HINT = 'use a limit from 1';
+    END IF;
+    p_wait := least(greatest(p_wait, '0'), '1 day');
+    fired := 0; refused := 0; held := 0; busy := '{}'; more := false;
+    IF p_campaign_id IS NOT NULL THEN
+        campaigns := ARRAY[p_campaign_id]; counts := ARRAY[most];
+        docs := array(SELECT s.events FROM tidemark.scheduled s WHERE s.campaign_id = p_campaign_id
+            AND s.attempt_at <= at ORDER BY s.campaign_id, s.attempt_at, s.id LIMIT most);
+        BEGIN
+            PERFORM tidemark.lock_keys(tidemark.touched_types(k.events), tidemark.touched_tags(k.events), '{}', campaigns)
+            FROM (SELECT jsonb_path_query_array(to_jsonb(docs), '$[*][*]') AS events) AS k;
+        EXCEPTION WHEN lock_not_available THEN
+            busy := campaigns;
+            RETURN;
+        END;
+    ELSE
+        IF p_wait IS NOT NULL AND p_listens AND tidemark.may_notify() THEN
+            SELECT date_part('epoch', least(at + p_wait, (SELECT s.attempt_at FROM tidemark.scheduled s
+                WHERE s.attempt_at > at ORDER BY s.attempt_at, s.id LIMIT 1))) * 1000 INTO until;
+            PERFORM setval('tidemark.next_look', until) FROM tidemark.next_look n
+            WHERE n.last_value NOT BETWEEN date_part('epoch', at) * 1000 AND until;
+        ELSE
+            PERFORM setval('tidemark.next_look', 0) FROM tidemark.next_look n WHERE n.last_value > 0;
+        END IF;
+        at := clock_timestamp();
+        WITH due AS MATERIALIZED (
+            SELECT d.*, sum(d.bytes) OVER (ORDER BY d.attempt_at, d.id) - d.bytes AS before FROM (
+                SELECT s.campaign_id, s.attempt_at, s.id, pg_column_size(s.events) AS bytes FROM tidemark.scheduled s
+                WHERE s.attempt_at <= at AND (s.attempt_at, s.id) > (p_after, p_after_id)
+                    AND s.campaign_id <> ALL (p_skip)
+                ORDER BY s.attempt_at, s.id LIMIT most
+            ) AS d
+        ), chosen AS MATERIALIZED (
+            SELECT * FROM due d WHERE d.before < 8388608
+        )
+        SELECT array_agg(c.campaign_id), array_agg(c.n), l.attempt_at, l.id,
+            sum(c.n) = most OR sum(c.n) < (SELECT count(*) FROM due)
+        INTO campaigns, counts, after, after_id, more
+        FROM (SELECT o.campaign_id, count(*) AS n FROM chosen o GROUP BY o.campaign_id) AS c
+        CROSS JOIN (SELECT o.attempt_at, o.id FROM chosen o ORDER BY o.attempt_at DESC, o.id DESC LIMIT 1) AS l
+        GROUP BY l.attempt_at, l.id;
+        IF campaigns IS NULL THEN
+            more := false;
+            after := at;
+            after_id := 0;
+        END IF;
+        SELECT coalesce(array_agg(c.id) FILTER (WHERE c.free), '{}'), array_agg(c.n) FILTER (WHERE c.free),
+            coalesce(array_agg(c.id) FILTER (WHERE NOT c.free), '{}')
+        INTO campaigns, counts, busy
+        FROM (SELECT u.id, u.n, pg_try_advisory_xact_lock(tidemark.lock_key(32002, hashtextextended(u.id, 0))) AS free
+            FROM unnest(campaigns, counts) AS u (id, n)) AS c;
+    END IF;
+
+    -- Only now, under the campaigns' locks, the appends themselves. One that a caller is cancelling or moving
+    -- holds back those behind it.
+    WITH head AS MATERIALIZED (
+        SELECT h.place, row_number() OVER (PARTITION BY h.campaign_id ORDER BY h.attempt_at, h.id) AS n
+        FROM unnest(campaigns, counts) AS c (id, n) CROSS JOIN LATERAL (
+            SELECT s.ctid AS place, s.campaign_id, s.attempt_at, s.id FROM tidemark.scheduled s
+            WHERE s.campaign_id = c.id AND s.attempt_at <= at ORDER BY s.campaign_id, s.attempt_at, s.id LIMIT c.n
+        ) AS h
+    ), mine AS MATERIALIZED (
+        SELECT s.campaign_id, s.id, s.attempt_at, s.events, h.n
+        FROM head h JOIN tidemark.scheduled s ON s.ctid = h.place AND s.attempt_at <= at -- it may just have been moved
+        FOR UPDATE OF s SKIP LOCKED
+    ), first AS MATERIALIZED (
+        SELECT m.*, row_number() OVER (PARTITION BY m.campaign_id ORDER BY m.n) = m.n AS whole FROM mine m
+    )
+    SELECT array_agg(f.id ORDER BY f.attempt_at, f.id), array_agg(f.campaign_id ORDER BY f.attempt_at, f.id),
+        array_agg(f.events ORDER BY f.attempt_at, f.id), (SELECT count(*) FROM head) - count(*)
+    INTO ids, owners, docs, held FROM first f WHERE f.whole;
+
+    IF ids IS NOT NULL THEN
+        many := cardinality(tidemark.touched_tags(jsonb_path_query_array(to_jsonb(docs), '$[*][*]'))) > 64;
+        keys := array(
+            SELECT k.key FROM unnest(tidemark.scheduled_keys(jsonb_path_query_array(to_jsonb(docs), '$[*][*]'), many))
+                AS k (key)
+            WHERE NOT CASE WHEN k.key >> 48 = 32008 THEN pg_try_advisory_xact_lock(k.key)
+                ELSE pg_try_advisory_xact_lock_shared(k.key) END);
+        IF keys <> '{}' THEN
+            WITH due AS MATERIALIZED (
+                SELECT u.*, bool_or(tidemark.scheduled_keys(u.doc, many) && keys) OVER (PARTITION BY u.owner) AS stuck
+                FROM unnest(ids, owners, docs) WITH ORDINALITY AS u (id, owner, doc, ord)
+            )
+            SELECT array_agg(d.id ORDER BY d.ord) FILTER (WHERE NOT d.stuck),
+                array_agg(d.owner ORDER BY d.ord) FILTER (WHERE NOT d.stuck),
+                array_agg(d.doc ORDER BY d.ord) FILTER (WHERE NOT d.stuck),
+                busy || coalesce(array_agg(DISTINCT d.owner) FILTER (WHERE d.stuck), '{}')
+            INTO ids, owners, docs, busy FROM due d;
+        END IF;
+    END IF;
+
+    BEGIN
+        DELETE FROM tidemark.scheduled s WHERE s.id = ANY (ids);
+        FOR batch IN
+            SELECT u.owner, CASE count(*) WHEN 1 THEN (array_agg(u.doc))[1]
+                ELSE jsonb_path_query_array(jsonb_agg(u.doc ORDER BY u.ord), '$[*][*]') END AS events
+            FROM unnest(owners, docs) WITH ORDINALITY AS u (owner, doc, ord) GROUP BY u.owner ORDER BY min(u.ord)
+        LOOP
+            PERFORM tidemark.append_scheduled(batch.owner, batch.events);
+        END LOOP;
+        fired := coalesce(cardinality(ids), 0);
+    EXCEPTION WHEN OTHERS THEN -- one is refused: each by itself
+        IF left(SQLSTATE, 2) IN ('25', '40', '53', '55', '57', '58') THEN
+            RAISE;
+        END IF;
+        FOR n IN 1 .. cardinality(ids) LOOP
+            BEGIN
+                DELETE FROM tidemark.scheduled s WHERE s.id = ids[n];
+                PERFORM tidemark.append_scheduled(owners[n], docs[n]);
+                fired := fired + 1;
+            EXCEPTION WHEN OTHERS THEN
+                IF left(SQLSTATE, 2) IN ('25', '40', '53', '55', '57', '58') THEN
+                    RAISE;
+                ELSIF SQLSTATE = 'TM014' THEN
+                    BEGIN
+                        PERFORM tidemark.ask_restore(owners[n]); -- migrations/00016_archives.sql
+                    EXCEPTION
+                        WHEN SQLSTATE 'TM015' THEN
+                            NULL; -- an operator must bring it back, as its own error says
+                        WHEN lock_not_available THEN
+                            NULL; -- an open transaction asks for it
+                    END;
+                END IF;
+                UPDATE tidemark.scheduled s SET attempts = s.attempts + 1,
+                    attempt_at = clock_timestamp() + least(longest, interval '1 s' * 2 ^ least(s.attempts, 16)),
+                    error = CASE WHEN SQLSTATE LIKE 'TM%' THEN left(SQLERRM, 1000)
+                        ELSE format('refused with SQLSTATE %s: append the events by hand to see why', SQLSTATE) END
+                WHERE s.id = ids[n];
+                refused := refused + 1;
+            END;
+        END LOOP;
+    END;
+
+    IF p_campaign_id IS NULL AND p_wait IS NOT NULL THEN
+        -- A next attempt that lies too far ahead dates from before the clock went back.
+        UPDATE tidemark.scheduled s SET attempt_at = clock_timestamp()
+        WHERE s.ctid = ANY (array(SELECT r.ctid FROM tidemark.scheduled r
+            WHERE r.attempts > 0 AND r.attempt_at > clock_timestamp() + longest AND r.attempt_at > r.due_at
+            ORDER BY r.attempt_at LIMIT most FOR UPDATE SKIP LOCKED));
+        at := clock_timestamp();
+        wait := least(p_wait, (SELECT s.attempt_at FROM tidemark.scheduled s WHERE s.attempt_at > at
+            ORDER BY s.attempt_at, s.id LIMIT 1) - at);
+        IF fired + refused = 0 THEN
+            PERFORM set_config('synchronous_commit', 'off', true); -- nothing but the sequence has changed
+        END IF;
+    END IF;
+END
+$$;
