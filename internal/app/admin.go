@@ -5,45 +5,36 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
-	"log/slog"
-	"net"
 	"os"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/config"
-	"github.com/tidemark-go/tidemark/internal/publishing"
 	"github.com/tidemark-go/tidemark/internal/slice"
 	"github.com/tidemark-go/tidemark/internal/surface/pages"
 	"github.com/tidemark-go/tidemark/internal/surface/web"
-	"github.com/tidemark-go/tidemark/pkg/catalogue"
-	"github.com/tidemark-go/tidemark/pkg/projection"
 )
 
-// startAdmin serves the pages and the API for operators at listener until ctx ends. It returns their URL, or
-// "off" if the settings name no address.
-func startAdmin(
-	ctx context.Context, g *errgroup.Group, settings config.Worker, opts Options, listener net.Listener, acts admin.Config,
-	projections []projection.Projection, types *catalogue.Catalogue, routes *publishing.Routes, logger *slog.Logger,
-) (pagesURL string, err error) {
-	s := settings.Admin
+// startAdmin serves the pages and the API for operators until ctx ends. It returns their URL, or "off" if the
+// settings name no address.
+func (w *service) startAdmin(ctx context.Context) (pagesURL string, err error) {
+	s := w.settings.Admin
 	if s.Addr == "off" {
 		return "off", nil
 	}
 	cfg := web.Config{
-		Addr: s.Addr, Listener: listener, Auth: s.Auth, Payloads: s.Payloads, Logger: logger,
-		Projections: projections, Catalogue: types,
+		Addr: s.Addr, Listener: w.open.admin, Auth: s.Auth, Payloads: s.Payloads, Logger: w.logger,
+		Projections: w.projections, Catalogue: w.types,
 	}
 	if cfg.TLS, err = certificate(s); err != nil {
 		return "", err
 	}
-	url := cmp.Or(s.DatabaseURL, settings.DatabaseURL)
-	cfg.Settings = slice.Of(settings.Shown, func(s config.Setting) pages.Setting { return pages.Setting(s) })
+	url := cmp.Or(s.DatabaseURL, w.settings.DatabaseURL)
+	cfg.Settings = slice.Of(w.settings.Shown, func(s config.Setting) pages.Setting { return pages.Setting(s) })
 	pool := func(connections int) (*pgxpool.Pool, error) {
-		return web.NewPool(ctx, url, connections, s.StatementTimeout, opts.BeforeConnect)
+		return web.NewPool(ctx, url, connections, s.StatementTimeout, w.opts.BeforeConnect)
 	}
 	if cfg.Pool, err = pool(s.Connections); err != nil {
 		return "", err
@@ -53,9 +44,11 @@ func startAdmin(
 		return "", err
 	}
 	closePools := func() { cfg.Auth.Pool.Close(); cfg.Pool.Close() }
-	acts.Pool = cfg.Pool
-	acts.Publishers, acts.Topics = routes.Publishers, routes.Topics
-	if cfg.Acts, err = admin.New(acts); err != nil {
+	cfg.Acts, err = admin.New(admin.Config{
+		Pool: cfg.Pool, Projector: w.projector, Projections: w.names(), Catalogue: w.types, Archive: w.store,
+		Publishers: w.routes.Publishers, Topics: w.routes.Topics,
+	})
+	if err != nil {
 		closePools()
 		return "", err
 	}
@@ -64,8 +57,8 @@ func startAdmin(
 		closePools()
 		return "", err
 	}
-	logger.InfoContext(ctx, "admin listener", "address", server.Addr().String(), "tls", cfg.TLS != nil)
-	g.Go(func() error {
+	w.logger.InfoContext(ctx, "admin listener", "address", server.Addr().String(), "tls", cfg.TLS != nil)
+	w.parts.Go(func() error {
 		defer closePools()
 		return server.Run(ctx)
 	})
@@ -81,21 +74,20 @@ func startAdmin(
 const authConnections = 2
 
 // startOperations runs the worker's share of the acts that operators start, until ctx ends.
-func startOperations(
-	ctx context.Context, g *errgroup.Group, cfg admin.RunnerConfig, settings config.Worker, routes *publishing.Routes,
-) error {
+func (w *service) startOperations(ctx context.Context) error {
 	host, err := os.Hostname()
 	if err != nil {
 		host = "unknown"
 	}
-	cfg.Owner = fmt.Sprintf("%s/%d/%s", host, os.Getpid(), uuid.NewString())
-	cfg.LogRetention = settings.ActsRetention
-	cfg.Publishers, cfg.Topics = routes.Publishers, routes.Topics
-	runner, err := admin.NewRunner(cfg)
+	runner, err := admin.NewRunner(admin.RunnerConfig{
+		Pool: w.pool, Logger: w.logger, Projector: w.projector, Projections: w.names(), Catalogue: w.types,
+		Owner: fmt.Sprintf("%s/%d/%s", host, os.Getpid(), uuid.NewString()), LogRetention: w.settings.ActsRetention,
+		Publishers: w.routes.Publishers, Topics: w.routes.Topics,
+	})
 	if err != nil {
 		return err
 	}
-	g.Go(func() error { return runner.Run(ctx) })
+	w.parts.Go(func() error { return runner.Run(ctx) })
 	return nil
 }
 

@@ -5,48 +5,50 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
-	"net"
 	"net/http"
 	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/spf13/cobra"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/tidemark-go/tidemark/internal/config"
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
 	"github.com/tidemark-go/tidemark/migrations"
 )
 
-func serve(
-	ctx context.Context, g *errgroup.Group, listener net.Listener, registry *prometheus.Registry, probes probes,
-	logger *slog.Logger,
-) {
+// startHTTP serves health, readiness and metrics until ctx ends, if the settings name an address. All parts with
+// loops to watch have been started.
+func (w *service) startHTTP(ctx context.Context) error {
+	if w.settings.HTTPAddr == "off" {
+		return nil
+	}
+	if err := w.collect(ctx); err != nil {
+		return err
+	}
 	mux := http.NewServeMux()
-	probes.register(mux)
-	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
+	w.probes.register(mux)
+	mux.Handle("GET /metrics", promhttp.HandlerFor(w.registry, promhttp.HandlerOpts{}))
 	server := &http.Server{
 		Handler: mux, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,
 		WriteTimeout: 30 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10,
 	}
-	logger.InfoContext(ctx, "health and metrics", "address", listener.Addr().String())
-	g.Go(func() error {
-		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+	w.logger.InfoContext(ctx, "health and metrics", "address", w.open.http.Addr().String())
+	w.parts.Go(func() error {
+		if err := server.Serve(w.open.http); !errors.Is(err, http.ErrServerClosed) {
 			return fmt.Errorf("health and metrics: %w", err)
 		}
 		return nil
 	})
-	g.Go(func() error {
+	w.parts.Go(func() error {
 		<-ctx.Done()
 		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 		defer cancel()
 		_ = server.Shutdown(bounded)
 		return nil
 	})
+	return nil
 }
 
 const readyTimeout = 2 * time.Second

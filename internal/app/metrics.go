@@ -4,44 +4,36 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"runtime/debug"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
-	"golang.org/x/sync/errgroup"
 
-	"github.com/tidemark-go/tidemark/internal/config"
 	"github.com/tidemark-go/tidemark/internal/status"
-	"github.com/tidemark-go/tidemark/pkg/projection"
 )
 
 // collect registers the process's metrics, and the database's while this process has the duty, until
 // ctx ends.
-func collect(
-	ctx context.Context, g *errgroup.Group, pool *pgxpool.Pool, settings config.Worker, mode projection.Mode,
-	registry prometheus.Registerer, logger *slog.Logger,
-) error {
+func (w *service) collect(ctx context.Context) error {
 	owner, err := uuid.NewV7()
 	if err != nil {
 		return fmt.Errorf("metrics: %w", err)
 	}
 	info := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "tidemark_worker_info", Help: "1.", ConstLabels: prometheus.Labels{
-			"consumer_group": settings.Projector.ConsumerGroup,
-			"mode":           string(mode), "version": version(),
+			"consumer_group": w.settings.Projector.ConsumerGroup,
+			"mode":           string(w.mode.Mode), "version": version(),
 		},
 	})
 	info.Set(1)
 	collector, err := status.NewCollector(status.CollectorConfig{
-		Pool: pool, Registerer: registry, Owner: owner.String(),
-		Logger: logger,
+		Pool: w.pool, Registerer: w.registry, Owner: owner.String(), Logger: w.logger,
 	})
-	if err := errors.Join(err, registry.Register(info), registry.Register(poolStats{pool})); err != nil {
+	if err := errors.Join(err, w.registry.Register(info), w.registry.Register(poolStats{w.pool})); err != nil {
 		return fmt.Errorf("metrics: %w", err)
 	}
-	g.Go(func() error { return collector.Run(ctx) })
+	w.parts.Go(func() error { return collector.Run(ctx) })
 	return nil
 }
 
