@@ -71,13 +71,11 @@ func Export(ctx context.Context, db event.Querier, out io.Writer, cfg ExportConf
 			}
 			looked++
 			done.Position.Position = e.Position
-			if len(cfg.Types) == 0 || slices.Contains(cfg.Types, e.Type) {
-				if cfg.Edit != nil {
-					cfg.Edit(&e)
-				}
-				if err := format(encoder, e); err != nil {
-					return done, fmt.Errorf("write event %d of campaign %q: %w", e.Seq, e.CampaignID, err)
-				}
+			written, err := cfg.write(encoder, e)
+			if err != nil {
+				return done, fmt.Errorf("write event %d of campaign %q: %w", e.Seq, e.CampaignID, err)
+			}
+			if written {
 				done.Events++
 			}
 		}
@@ -92,6 +90,17 @@ func Export(ctx context.Context, db event.Querier, out io.Writer, cfg ExportConf
 		done.Position.Position = max(start.Floor, after)
 	}
 	return done, nil
+}
+
+// write writes an event, if it is of a type that is exported.
+func (cfg *ExportConfig) write(encoder *json.Encoder, e event.Event) (written bool, err error) {
+	if len(cfg.Types) > 0 && !slices.Contains(cfg.Types, e.Type) {
+		return false, nil
+	}
+	if cfg.Edit != nil {
+		cfg.Edit(&e)
+	}
+	return true, format(encoder, e)
 }
 
 // events returns the candidates in order of position, which within a campaign is the order of seq.

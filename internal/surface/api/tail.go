@@ -62,41 +62,17 @@ func (t *tail) step(ctx context.Context, conn *pgx.Conn, payload string) (time.D
 			return 0, err
 		}
 	}
-	t.mu.Lock()
-	if t.streams == 0 {
-		t.head = -1
-	}
-	head, instance, idle := t.head, t.instance, t.streams == 0
-	if head < 0 {
-		t.cache = pages.NewCache(tailBytes, tailEvents)
-	}
-	t.mu.Unlock()
+	head, idle := t.begin()
 	if idle {
 		return 0, nil
 	}
-	var mark int64
-	var err error
 	began := time.Now()
 	look := payload == "" || began.Sub(t.looked) >= tailPoll // others may notify without a pause
-	if look {                                                // events may have been erased
-		if mark, err = feed.Erased(ctx, conn); err != nil {
-			return 0, err
-		}
+	head, mark, err := t.look(ctx, conn, head, look)
+	if err != nil {
+		return 0, err
 	}
-	if look || head < 0 { // workers do the same, if there are any
-		if instance, err = ledger.KeepHistory(ctx, conn); err != nil {
-			return 0, err
-		}
-	}
-	if instance != t.instance {
-		t.replaced(instance)
-		head = -1
-	}
-	if head < 0 {
-		if head, err = feed.Floor(ctx, conn); err != nil {
-			return 0, err
-		}
-	}
+	instance := t.instance // only steps change it
 	w, err := pages.Read(ctx, conn, pages.Query{After: head, Events: tailEvents, Announce: 2 * tailPoll})
 	if err == nil && w.Instance != instance {
 		err = feed.ErrReplaced
@@ -122,6 +98,43 @@ func (t *tail) step(ctx context.Context, conn *pgx.Conn, payload string) (time.D
 	close(t.news)
 	t.news = make(chan struct{})
 	return 1, nil // at once, to ask for a notification where nothing follows
+}
+
+// begin returns the tail's end, -1 if it is to begin anew, and whether there are no streams.
+func (t *tail) begin() (head int64, idle bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.streams == 0 {
+		t.head = -1
+	}
+	if t.head < 0 {
+		t.cache = pages.NewCache(tailBytes, tailEvents)
+	}
+	return t.head, t.streams == 0
+}
+
+// look looks, if it is time to, whether events were erased or the database is another instance. It returns the
+// mark of erasures, and where to read: at the journal's end if the tail begins anew.
+func (t *tail) look(ctx context.Context, conn *pgx.Conn, head int64, look bool) (_, mark int64, err error) {
+	if look {
+		if mark, err = feed.Erased(ctx, conn); err != nil {
+			return 0, 0, err
+		}
+	}
+	if look || head < 0 { // workers do the same, if there are any
+		instance, err := ledger.KeepHistory(ctx, conn)
+		if err != nil {
+			return 0, 0, err
+		}
+		if instance != t.instance {
+			t.replaced(instance)
+			head = -1
+		}
+	}
+	if head < 0 {
+		head, err = feed.Floor(ctx, conn)
+	}
+	return head, mark, err
 }
 
 // replaced drops all that is from another instance of the database, and tells the streams.

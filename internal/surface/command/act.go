@@ -171,16 +171,31 @@ func (c *actCommand) do(
 	if c.by.DryRun && c.found != nil {
 		defer func() { err = errors.Join(err, c.found(c, plan)) }()
 	}
+	if c.by.DryRun || nothing {
+		return nil, c.would(plan, nothing)
+	}
+	if err := c.confirm(ctx, command, plan, in); err != nil {
+		return nil, err
+	}
+	request.Confirm = plan.Typed
+	return c.act.Do(ctx, acts, request, plan.In)
+}
+
+// would says what the act would do.
+func (c *actCommand) would(plan *acts.Plan, nothing bool) error {
 	switch {
-	case (c.by.DryRun || nothing) && c.asJSON:
-		return nil, c.env.PrintJSON(plan.Found)
+	case c.asJSON:
+		return c.env.PrintJSON(plan.Found)
 	case nothing:
 		c.env.Note("There is nothing to do: this would %s.", plan.Words)
-		return nil, nil
-	case c.by.DryRun:
-		c.env.Note("This would %s; nothing was changed.", plan.Words)
-		return nil, c.list(plan, c.env.PrintTable)
+		return nil
 	}
+	c.env.Note("This would %s; nothing was changed.", plan.Words)
+	return c.list(plan, c.env.PrintTable)
+}
+
+// confirm asks whether to do the act, unless it is harmless or was confirmed with a flag.
+func (c *actCommand) confirm(ctx context.Context, command *cobra.Command, plan *acts.Plan, in any) error {
 	confirmation := cli.Confirmation{What: plan.Words, Type: plan.Typed, Yes: c.by.Yes}
 	if c.act.Counts && !c.act.Danger && c.act.Typed(in) == "" && plan.Count <= asksBeyond {
 		confirmation.Yes = true
@@ -195,14 +210,10 @@ func (c *actCommand) do(
 		side := *c.env
 		side.Out = c.env.Err
 		if err := c.list(plan, side.PrintTable); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	if err := c.env.Confirm(ctx, confirmation); err != nil {
-		return nil, err
-	}
-	request.Confirm = plan.Typed
-	return c.act.Do(ctx, acts, request, plan.In)
+	return c.env.Confirm(ctx, confirmation)
 }
 
 func (c *actCommand) list(plan *acts.Plan, write func([]string, [][]table.Cell) error) error {

@@ -41,6 +41,29 @@ func (c *actCommand) follow(ctx context.Context, pool *pgxpool.Pool, started *ad
 	if err := json.Unmarshal(started.Detail, &o); err != nil {
 		return err
 	}
+	err := c.untilEnded(ctx, pool, &o)
+	if err == nil && o.State == "done" && o.Kind.Retries() {
+		err = retried(ctx, pool, &o)
+	}
+	if err != nil {
+		return err
+	}
+	var dead error
+	if o.State == "done" && o.Kind == admin.OpReplay {
+		var of admin.GroupReplay
+		if err := json.Unmarshal(o.Request, &of); err != nil {
+			return err
+		}
+		dead = caughtUp(ctx, c.env, pool, failed.ReplayRequest{Group: of.Group, Projection: of.Projection}, o.Done)
+	}
+	if err := c.tellEnd(o); err != nil {
+		return err
+	}
+	return cmp.Or(dead, endOf(o))
+}
+
+// untilEnded shows the progress of an operation until it has ended.
+func (c *actCommand) untilEnded(ctx context.Context, pool *pgxpool.Pool, o *admin.Operation) error {
 	var meter *progress.Meter
 	for o.State == "running" {
 		switch err := untilNext(ctx, waitInterval); {
@@ -57,37 +80,30 @@ func (c *actCommand) follow(ctx context.Context, pool *pgxpool.Pool, started *ad
 			return err
 		}
 		if err == nil {
-			o = *now
+			*o = *now
 		}
 	}
-	if o.State == "done" && o.Kind.Retries() {
-		if err := retried(ctx, pool, &o); err != nil {
-			return err
-		}
-	}
-	var dead error
-	if o.State == "done" && o.Kind == admin.OpReplay {
-		var of admin.GroupReplay
-		if err := json.Unmarshal(o.Request, &of); err != nil {
-			return err
-		}
-		dead = caughtUp(ctx, c.env, pool, failed.ReplayRequest{Group: of.Group, Projection: of.Projection}, o.Done)
-	}
+	return nil
+}
+
+// tellEnd says how an operation has ended.
+func (c *actCommand) tellEnd(o admin.Operation) error {
 	if c.asJSON {
 		document, err := acts.Did(c.act.Kind, o)
-		if err == nil {
-			err = c.env.PrintJSON(document)
-		}
 		if err != nil {
 			return err
 		}
-	} else if s := o.Since; o.State == "done" && s != nil {
+		return c.env.PrintJSON(document)
+	}
+	switch s := o.Since; {
+	case o.State != "done":
+	case s != nil:
 		c.env.Note("Operation %d is done: %d queued again, %d skipped, %d failed. Since then %d got past it, %d failed "+
 			"again, %d wait.", o.ID, o.Done, o.Skipped, o.Failed, s.Passed, s.FailedAgain, s.Waiting)
-	} else if o.State == "done" {
+	default:
 		c.env.Note("Operation %d is done: %d done, %d skipped, %d failed.", o.ID, o.Done, o.Skipped, o.Failed)
 	}
-	return cmp.Or(dead, endOf(o))
+	return nil
 }
 
 // retried waits until all that an operation has queued again has passed or failed, or until none of it has

@@ -146,53 +146,67 @@ func (f frame) Form(name string, pairs ...any) (*actForm, error) {
 		return nil, nil
 	}
 	form := &actForm{Act: act, ID: name, Title: act.Button, Back: f.Back, Key: f.Key}
-	fixed, given, options := map[string]string{}, map[string]string{}, map[string][]string{}
+	g := givenToForm{map[string]string{}, map[string]string{}, map[string][]string{}}
 	sum := fnv.New32a()
 	for i := 0; i < len(pairs); i += 2 {
 		key, value := fmt.Sprint(pairs[i]), fmt.Sprint(pairs[i+1])
-		switch about, field, _ := strings.Cut(key, " "); about {
-		case ".title":
-			form.Title = value
-		case ".open":
-			form.Open = value == "true"
-		case ".back":
-			form.Back = value
-		case ".typed":
-			form.Typed = value
-		case ".hidden":
-			given[field] = "-"
-			form.Hidden = append(form.Hidden, hiddenField{field, value})
-		case ".value":
-			given[field] = value
-		case ".without":
-			given[value] = "-"
-		case ".options":
-			options[field], _ = pairs[i+1].([]string)
-		default:
-			fixed[key] = value
-			form.Hidden = append(form.Hidden, hiddenField{key, value})
-			_, _ = fmt.Fprintf(sum, "%s=%s;", key, value)
+		if strings.HasPrefix(key, ".") {
+			g.configure(form, key, value, pairs[i+1])
+			continue
 		}
+		g.fixed[key] = value
+		form.Hidden = append(form.Hidden, hiddenField{key, value})
+		_, _ = fmt.Fprintf(sum, "%s=%s;", key, value)
 	}
 	form.ID = name + "-" + strconv.FormatUint(uint64(sum.Sum32()), 36)
 	if f.Flash != nil && f.Flash.Field == form.ID+"-reason" {
 		form.Given = f.Flash.Typed
 	}
 	texts := func(name string) ([]string, bool) {
-		value, ok := fixed[name]
+		value, ok := g.fixed[name]
 		return []string{value}, ok
 	}
 	for _, p := range act.Params {
-		if _, ok := fixed[p.Name]; ok || p.NoForm || given[p.Name] == "-" {
+		if _, ok := g.fixed[p.Name]; ok || p.NoForm || g.values[p.Name] == "-" {
 			continue
 		}
-		if p.Offers == nil && options[p.Name] != nil {
-			p.Choices = options[p.Name]
+		if p.Offers == nil && g.options[p.Name] != nil {
+			p.Choices = g.options[p.Name]
 		}
-		form.Fields = append(form.Fields, fieldOf(form.ID, p, given[p.Name]))
+		form.Fields = append(form.Fields, fieldOf(form.ID, p, g.values[p.Name]))
 	}
 	form.Typed = cmp.Or(form.Typed, act.TypedFor(texts))
 	return form, nil
+}
+
+// givenToForm is what a page knows about the fields of a form.
+type givenToForm struct {
+	fixed   map[string]string   // parameters that the user does not see
+	values  map[string]string   // of fields; "-": there is no such field
+	options map[string][]string // choices of fields
+}
+
+// configure takes over a pair whose name has a leading dot.
+func (g *givenToForm) configure(form *actForm, key, value string, given any) {
+	switch about, field, _ := strings.Cut(key, " "); about {
+	case ".title":
+		form.Title = value
+	case ".open":
+		form.Open = value == "true"
+	case ".back":
+		form.Back = value
+	case ".typed":
+		form.Typed = value
+	case ".hidden":
+		g.values[field] = "-"
+		form.Hidden = append(form.Hidden, hiddenField{field, value})
+	case ".value":
+		g.values[field] = value
+	case ".without":
+		g.values[value] = "-"
+	case ".options":
+		g.options[field], _ = given.([]string)
+	}
 }
 
 func fieldOf(form string, p param.Param, value string) formField {

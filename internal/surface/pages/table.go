@@ -253,64 +253,79 @@ func toneOf(t table.Tone) string {
 // of the row as parameters. A row of a projection across campaigns has a key and a position where others
 // have a campaign and a seq: only a failed key has a page.
 func pageOf(columns []string, row []table.Cell, at int, across map[string]bool) string {
-	value := func(column string) string {
-		if i := slices.Index(columns, column); i >= 0 && row[i].Text != "-" {
-			return row[i].Text
-		}
-		return ""
-	}
-	to := func(path string, names ...string) string {
-		var pairs []any
-		for _, name := range names {
-			text := value(strings.ToUpper(name))
-			if text == "" {
-				return ""
-			}
-			pairs = append(pairs, name, text)
-		}
-		address, _ := link(path, pairs...)
-		return address
-	}
-	key := across[value("PROJECTION")] || across[value("OF")]
-	switch campaign := value("CAMPAIGN"); columns[at] {
+	r := linkedRow{columns, row}
+	key := across[r.value("PROJECTION")] || across[r.value("OF")]
+	campaign, text := r.value("CAMPAIGN"), row[at].Text
+	switch columns[at] {
 	case "CAMPAIGN":
-		if campaign == "" {
-			return ""
-		}
-		stands := ""
-		if slices.Contains(columns, "STATUS") { // it has failed
-			stands = to("/failed/campaign", "projection", "campaign")
-		}
-		if key {
-			return stands
-		}
-		address, _ := link("/campaign", "id", campaign)
-		return cmp.Or(stands, address)
+		return r.campaign(campaign, key)
 	case "SEQ":
-		if key {
-			return ""
+		if !key {
+			return r.page("/event", "campaign", "seq")
 		}
-		return to("/event", "campaign", "seq")
 	case "FINGERPRINT", "ERROR":
-		if cause := to("/failed", "projection", "fingerprint"); cause != "" {
+		if cause := r.page("/failed", "projection", "fingerprint"); cause != "" {
 			return cause + "&of=all"
 		}
 	case "PROJECTION":
-		if campaign == "" && row[at].Text != "(all)" {
-			return to("/failed", "projection")
+		if campaign == "" && text != "(all)" {
+			return r.page("/failed", "projection")
 		}
 	case "PUBLISHER":
 		if campaign == "" {
-			return to("/publishers/pair", "topic", "publisher")
+			return r.page("/publishers/pair", "topic", "publisher")
 		}
 	case "PARKED":
-		if row[at].Text != "0" {
-			return to("/parked", "topic", "publisher")
+		if text != "0" {
+			return r.page("/parked", "topic", "publisher")
 		}
 	case "ID":
-		if value("KIND") != "" {
-			return fmt.Sprint(operationPath, row[at].Text)
+		if r.value("KIND") != "" {
+			return fmt.Sprint(operationPath, text)
 		}
 	}
 	return ""
+}
+
+type linkedRow struct {
+	columns []string
+	cells   []table.Cell
+}
+
+// value returns the text of a column, or "".
+func (r linkedRow) value(column string) string {
+	if i := slices.Index(r.columns, column); i >= 0 && r.cells[i].Text != "-" {
+		return r.cells[i].Text
+	}
+	return ""
+}
+
+// page returns the URL of a page whose parameters are the columns of these names, or "" if one has no value.
+func (r linkedRow) page(path string, names ...string) string {
+	var pairs []any
+	for _, name := range names {
+		text := r.value(strings.ToUpper(name))
+		if text == "" {
+			return ""
+		}
+		pairs = append(pairs, name, text)
+	}
+	address, _ := link(path, pairs...)
+	return address
+}
+
+// campaign returns the URL of the page about a campaign, or about its failure. A key has only the latter.
+func (r linkedRow) campaign(campaign string, key bool) string {
+	if campaign == "" {
+		return ""
+	}
+	failed := ""
+	if slices.Contains(r.columns, "STATUS") {
+		failed = r.page("/failed/campaign", "projection", "campaign")
+	}
+	if key {
+		return failed
+	}
+	address, _ := link("/campaign", "id", campaign)
+	return cmp.Or(failed, address)
 }
