@@ -176,26 +176,13 @@ func (c *claimer) ticked(t *tick, err error) {
 	}
 	var back []written // to be claimed again
 	for _, row := range t.Pairs {
-		key := row.Key
-		p := c.pairs[key]
-		// The pair was dropped when a write of its row changed nothing.
-		if p == nil && restored && row.Leased && row.Owner == c.owner && c.routes[key] != nil {
-			back = append(back, (&pair{route: c.routes[key], tenure: tenure{generation: row.Generation}}).giveBack(row.Position))
-		}
-		if p == nil || !p.claimed.Before(t.started) {
-			continue
-		}
-		switch to := t.assigned[key]; {
-		case row.Owner != c.owner || row.Generation != p.generation:
-			c.metrics.Lost.Inc()
-			c.drop(p)
-		case !another && (!row.Active || row.Position > row.Last || restored && p.read > row.Last):
-			c.leave(p) // it saves its position as it leaves
-		case restored: // its progress was in the previous journal, and is not saved in this one: start from its row
-			c.drop(p)
-			back = append(back, p.giveBack(row.Position))
-		case to != "" && to != c.owner:
-			c.leave(p)
+		switch p := c.pairs[row.Key]; {
+		case p == nil && restored && row.Leased && row.Owner == c.owner && c.routes[row.Key] != nil:
+			// The pair was dropped when a write of its row changed nothing.
+			lost := pair{route: c.routes[row.Key], tenure: tenure{generation: row.Generation}}
+			back = append(back, lost.giveBack(row.Position))
+		case p != nil && p.claimed.Before(t.started):
+			back = c.keep(p, row, t, another, restored, back)
 		}
 	}
 	c.saver.release(back)
@@ -205,6 +192,24 @@ func (c *claimer) ticked(t *tick, err error) {
 	}
 	c.drainer.take(t.Due, t.started)
 	c.metrics.Held.Set(float64(len(c.pairs)))
+}
+
+// keep goes on with a pair, or drops or leaves it, as its row and the assignments say. It adds what is to be given
+// back at once to back.
+func (c *claimer) keep(p *pair, row ledger.Row, t *tick, another, restored bool, back []written) []written {
+	switch to := t.assigned[row.Key]; {
+	case row.Owner != c.owner || row.Generation != p.generation:
+		c.metrics.Lost.Inc()
+		c.drop(p)
+	case !another && (!row.Active || row.Position > row.Last || restored && p.read > row.Last):
+		c.leave(p) // it saves its position as it leaves
+	case restored: // its progress was in the previous journal, and is not saved in this one: start from its row
+		c.drop(p)
+		return append(back, p.giveBack(row.Position))
+	case to != "" && to != c.owner:
+		c.leave(p)
+	}
+	return back
 }
 
 func (c *claimer) hold(row ledger.Claimed, t *tick, now time.Time) {

@@ -137,7 +137,8 @@ func TestAKeyThatDoesNotOpenParksItsEventAlone(t *testing.T) {
 			if !query[bool](t, pool, `SELECT tidemark.forget_key('`+id+`', 'anna', 'it does not open')`) {
 				t.Error("there was no key")
 			}
-			if _, err := publications.Retry(t.Context(), pool, publications.ParkedFilter{CampaignID: "bad"}, anna()); err != nil {
+			_, err = publications.Retry(t.Context(), pool, publications.ParkedFilter{CampaignID: "bad"}, anna())
+			if err != nil && (status == "parked" || !errors.Is(err, publications.ErrNotFound)) { // it may have been retried by itself
 				t.Fatal(err)
 			}
 			eventually(t, "the event is sent without the field", func() bool { return len(open.Received()) == 3 })
