@@ -45,86 +45,111 @@ func (p *Pipeline) StreamParts(ctx context.Context, parts []*Savepoint, inOrder 
 	if err != nil {
 		return err
 	}
-	sent := make([]*Savepoint, 0, len(parts))
+	s := newPartStream(p, parts, statements, inOrder)
+	if err := p.duplex(ctx, s.send, s.receive); err != nil {
+		return err
+	}
+	for i, r := range s.refused {
+		if r != nil && s.sent[i].Cause == nil { // the server found no fault in those before it
+			s.sent[i].fail(r.index, r.err)
+		}
+	}
+	return nil
+}
+
+// partStream sends parts and receives what became of them, at once.
+type partStream struct {
+	pipeline   *Pipeline
+	statements map[string]*pgconn.StatementDescription
+	sent       []*Savepoint
+	refused    []*refusal // by part: a statement whose arguments cannot be encoded
+	inOrder    bool
+	together   int // parts up to a Sync: after a failure the server skips to it
+
+	again, keep, end []*pgx.QueuedQuery // ahead of a part, behind it, and behind all
+}
+
+func newPartStream(
+	p *Pipeline, parts []*Savepoint, statements map[string]*pgconn.StatementDescription, inOrder bool,
+) *partStream {
+	s := &partStream{
+		pipeline: p, statements: statements, inOrder: inOrder, together: 1,
+		again: []*pgx.QueuedQuery{{SQL: QueryRollbackPart}, {SQL: QueryPatience}},
+		keep:  []*pgx.QueuedQuery{{SQL: QueryReleasePart}, {SQL: QuerySavepointPart}},
+		end:   []*pgx.QueuedQuery{{SQL: QueryRollbackPart}, {SQL: QueryReleasePart}},
+	}
 	for _, one := range parts {
 		if one.Cause == nil {
-			sent = append(sent, one)
+			s.sent = append(s.sent, one)
 		} else if inOrder {
 			break
 		}
 	}
-	together := 1 // parts up to a Sync: after a failure the server skips to it
 	if inOrder {
-		together = max(1, len(sent))
+		s.again, s.together = nil, max(1, len(s.sent))
 	}
-	refused := make([]*refusal, len(sent))
-	again, keep, end := []*pgx.QueuedQuery{{SQL: QueryRollbackPart}, {SQL: QueryPatience}},
-		[]*pgx.QueuedQuery{{SQL: QueryReleasePart}, {SQL: QuerySavepointPart}},
-		[]*pgx.QueuedQuery{{SQL: QueryRollbackPart}, {SQL: QueryReleasePart}}
-	if inOrder {
-		again = nil
-	}
-	err = p.duplex(ctx, func(w *writer) error {
-		for i, one := range sent {
-			if _, err := w.run(again, statements); err != nil {
-				return err
-			}
-			if refused[i], err = w.run(one.Queries, statements); err != nil {
-				return err
-			}
-			if refused[i] == nil {
-				if _, err := w.run(keep, statements); err != nil {
-					return err
-				}
-			}
-			if (i+1)%together == 0 || refused[i] != nil {
-				if err := w.sync(); err != nil {
-					return err
-				}
-			}
-			if inOrder && refused[i] != nil {
-				break
-			}
-		}
-		if _, err := w.run(end, statements); err != nil {
+	s.refused = make([]*refusal, len(s.sent))
+	return s
+}
+
+// send sends the parts, and the end of the savepoint.
+func (s *partStream) send(w *writer) error {
+	for i, one := range s.sent {
+		if err := s.sendPart(w, i, one); err != nil {
 			return err
 		}
-		return errors.Join(w.sync(), w.frontend.Flush())
-	}, func(frontend *pgproto3.Frontend) error {
-		for round := range slices.Chunk(sent, together) {
-			start := time.Now()
-			done, failure, err := p.receive(frontend)
-			if err != nil {
+		if (i+1)%s.together == 0 || s.refused[i] != nil {
+			if err := w.sync(); err != nil {
 				return err
 			}
-			for _, one := range round {
-				one.Took = time.Since(start)
-				at, all := done-len(again), len(again)+len(one.Queries)+len(keep)
-				if failure != nil && done < all {
-					if at < 0 || at >= len(one.Queries) {
-						return fmt.Errorf("set a savepoint: %w", failure)
-					}
-					one.fail(at, failure)
-					break
+		}
+		if s.inOrder && s.refused[i] != nil {
+			break
+		}
+	}
+	if _, err := w.run(s.end, s.statements); err != nil {
+		return err
+	}
+	return errors.Join(w.sync(), w.frontend.Flush())
+}
+
+func (s *partStream) sendPart(w *writer, i int, one *Savepoint) (err error) {
+	if _, err = w.run(s.again, s.statements); err != nil {
+		return err
+	}
+	if s.refused[i], err = w.run(one.Queries, s.statements); err != nil || s.refused[i] != nil {
+		return err
+	}
+	_, err = w.run(s.keep, s.statements)
+	return err
+}
+
+// receive receives the outcomes.
+func (s *partStream) receive(frontend *pgproto3.Frontend) error {
+	for round := range slices.Chunk(s.sent, s.together) {
+		start := time.Now()
+		done, failure, err := s.pipeline.receive(frontend)
+		if err != nil {
+			return err
+		}
+		for _, one := range round {
+			one.Took = time.Since(start)
+			at, all := done-len(s.again), len(s.again)+len(one.Queries)+len(s.keep)
+			if failure != nil && done < all {
+				if at < 0 || at >= len(one.Queries) {
+					return fmt.Errorf("set a savepoint: %w", failure)
 				}
-				done -= all
+				one.fail(at, failure)
+				break
 			}
-		}
-		_, failure, err := p.receive(frontend)
-		if failure != nil {
-			err = fmt.Errorf("release the savepoint: %w", failure)
-		}
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	for i, r := range refused {
-		if r != nil && sent[i].Cause == nil { // the server found no fault in those before it
-			sent[i].fail(r.index, r.err)
+			done -= all
 		}
 	}
-	return nil
+	_, failure, err := s.pipeline.receive(frontend)
+	if failure != nil {
+		err = fmt.Errorf("release the savepoint: %w", failure)
+	}
+	return err
 }
 
 // prepareParts prepares new statements. A part fails at its first statement that cannot be prepared.

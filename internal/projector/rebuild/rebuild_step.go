@@ -1,7 +1,6 @@
 package rebuild
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -122,24 +121,13 @@ func (b *Rebuilder) stepOne(ctx context.Context, name string, rows map[string]*r
 			return true, err
 		}
 	}
-	newest := b.Newest(name)
-	wanted := newest
-	switch {
-	case building != nil && building.State == registry.StateRequested && building.Version > 0:
-		wanted = b.Set(name, registry.LiveTables, building.Version)
-	case building != nil && building.State == registry.StateRequested && building.Version == 0 &&
-		newest.Described.Version >= live.Version:
-	case building != nil && building.Version == Withdrawn: // the worker that aborts it may have died
+	if building != nil && building.Version == Withdrawn { // the worker that aborts it may have died
 		if ours, err := ours(ctx, b.Cfg.Pool, building.SchemaName); err != nil || !ours {
 			return false, err
 		}
 		return true, withdraw(ctx, b.Cfg.Pool, name, registry.NextTables, still(building.Registered))
-	case !b.Cfg.ManualRebuilds && newest.Described.Version > max(live.Version, live.Declined) &&
-		(building == nil || building.Version < newest.Described.Version):
-	default:
-		wanted = nil
 	}
-	if wanted != nil {
+	if wanted := b.wanted(name, live, building); wanted != nil {
 		return true, b.BeginRebuild(ctx, name, wanted.Described.Version)
 	}
 	for _, s := range []registry.TableSet{registry.LiveTables, registry.NextTables} {
@@ -154,6 +142,23 @@ func (b *Rebuilder) stepOne(ctx context.Context, name string, rows map[string]*r
 	return false, nil
 }
 
+// wanted returns the version of a projection for which to begin a rebuild: the one that an operator has asked for, or
+// a higher one that this program has. nil: none, or this program does not have it.
+func (b *Rebuilder) wanted(name string, live, building *rebuildRow) *registry.Projection {
+	newest := b.Newest(name)
+	requested := building != nil && building.State == registry.StateRequested
+	switch {
+	case requested && building.Version > 0:
+		return b.Set(name, registry.LiveTables, building.Version)
+	case requested && building.Version == 0 && newest.Described.Version >= live.Version:
+		return newest
+	case !b.Cfg.ManualRebuilds && newest.Described.Version > max(live.Version, live.Declined) &&
+		(building == nil || building.Version < newest.Described.Version):
+		return newest
+	}
+	return nil
+}
+
 // expire removes tables that were kept long enough. If others still use them, it keeps them for another hour.
 func (b *Rebuilder) expire(ctx context.Context, name string, kept registry.Registered) error {
 	err := withdraw(ctx, b.Cfg.Pool, name, registry.PreviousTables, still(kept))
@@ -166,59 +171,27 @@ func (b *Rebuilder) expire(ctx context.Context, name string, kept registry.Regis
 
 // BeginRebuild makes a rebuild's tables, unless another worker was quicker. One of a lower version makes way.
 func (b *Rebuilder) BeginRebuild(ctx context.Context, name string, version int) error {
-	k, by := b.Set(name, registry.NextTables, version), failed.Act{By: "worker " + b.Keeper.Owner}
+	k := b.Set(name, registry.NextTables, version)
 	campaigns, events, err := b.measure(ctx, k)
 	if err != nil {
 		return err
 	}
 	for {
-		var inTheWay *lockedSet
-		var begun *failed.Act
-		var replaces int
-		err := registry.Exclusively(ctx, b.Cfg.Pool, name, func(tx pgx.Tx) error {
-			inTheWay, begun = nil, nil
-			sets, err := lockSets(ctx, tx, name)
-			if err != nil {
-				return err
-			}
-			live, building := sets[name], sets[k.Name]
-			switch {
-			case live == nil || building == nil && version <= live.Version:
-				return nil // removed or rebuilt meanwhile
-			case building == nil:
-				by.Reason = fmt.Sprintf("it has version %d, registered is %d", version, live.Version)
-				if err := cmp.Or(failed.Write(ctx, tx, "rebuild_began", b.Cfg.ConsumerGroup, name, by),
-					writeRebuild(ctx, tx, name, Options{}, by)); err != nil {
-					return err
-				}
-			case building.State == registry.StateRequested && building.Version != Withdrawn &&
-				(building.Version == 0 || building.Version == version):
-				if _, err := tx.Exec(ctx, queryForgetRow, k.Name); err != nil {
-					return err
-				}
-			default:
-				if building.Version < version {
-					inTheWay = building
-				}
-				return nil
-			}
-			if err := b.makeTables(ctx, tx, k, live); err != nil {
-				return err
-			}
-			replaces, begun = live.Version, &failed.Act{}
-			if err := tx.QueryRow(ctx, queryRebuildActor, name).Scan(&begun.By, &begun.Reason); err != nil {
+		var found beginning
+		err := registry.Exclusively(ctx, b.Cfg.Pool, name, func(tx pgx.Tx) (err error) {
+			if found, err = b.tryBegin(ctx, tx, k, version); err != nil || found.by == nil {
 				return err
 			}
 			return rows.Do(ctx, tx, "", queryNoteMeasure, name, campaigns, events)
 		})
-		if err == nil && begun != nil {
-			b.Cfg.Logger.InfoContext(ctx, "rebuild begins", "projection", name, "version", version, "replaces", replaces,
-				"by", begun.By, "reason", begun.Reason, "campaigns", campaigns, "events", events)
+		if err == nil && found.by != nil {
+			b.Cfg.Logger.InfoContext(ctx, "rebuild begins", "projection", name, "version", version, "replaces",
+				found.replaces, "by", found.by.By, "reason", found.by.Reason, "campaigns", campaigns, "events", events)
 		}
-		if err != nil || inTheWay == nil {
+		if err != nil || found.inTheWay == nil {
 			return err
 		}
-		err = withdraw(ctx, b.Cfg.Pool, name, registry.NextTables, still(inTheWay.Registered))
+		err = withdraw(ctx, b.Cfg.Pool, name, registry.NextTables, still(found.inTheWay.Registered))
 		if errors.Is(err, ErrNotOurs) { // this one begins when another worker has
 			return nil
 		}
@@ -226,6 +199,53 @@ func (b *Rebuilder) BeginRebuild(ctx context.Context, name string, version int) 
 			return err
 		}
 	}
+}
+
+// beginning is what came of trying to begin a rebuild. Neither field is set: it began before, or is not needed.
+type beginning struct {
+	inTheWay *lockedSet  // the rebuild of a lower version
+	by       *failed.Act // by which it has begun
+	replaces int         // the version of the live tables
+}
+
+// tryBegin makes a rebuild's tables, unless there is one.
+func (b *Rebuilder) tryBegin(
+	ctx context.Context, tx pgx.Tx, k *registry.Projection, version int,
+) (beginning, error) {
+	name := k.Described.Name
+	sets, err := lockSets(ctx, tx, name)
+	if err != nil {
+		return beginning{}, err
+	}
+	live, building := sets[name], sets[k.Name]
+	switch {
+	case live == nil || building == nil && version <= live.Version:
+		return beginning{}, nil // removed or rebuilt meanwhile
+	case building == nil:
+		by := failed.Act{
+			By:     "worker " + b.Keeper.Owner,
+			Reason: fmt.Sprintf("it has version %d, registered is %d", version, live.Version),
+		}
+		err = failed.Write(ctx, tx, "rebuild_began", b.Cfg.ConsumerGroup, name, by)
+		if err == nil {
+			err = writeRebuild(ctx, tx, name, Options{}, by)
+		}
+	case building.State == registry.StateRequested && building.Version != Withdrawn &&
+		(building.Version == 0 || building.Version == version):
+		err = rows.Do(ctx, tx, "", queryForgetRow, k.Name)
+	case building.Version < version:
+		return beginning{inTheWay: building}, nil
+	default:
+		return beginning{}, nil
+	}
+	if err != nil {
+		return beginning{}, err
+	}
+	if err := b.makeTables(ctx, tx, k, live); err != nil {
+		return beginning{}, err
+	}
+	begun := beginning{by: &failed.Act{}, replaces: live.Version}
+	return begun, tx.QueryRow(ctx, queryRebuildActor, name).Scan(&begun.by.By, &begun.by.Reason)
 }
 
 // measure returns how much there is to do: campaigns and their events, or events up to the live place.

@@ -50,9 +50,13 @@ func AbortRebuild(ctx context.Context, db registry.Beginner, name string, act fa
 			}
 			version = *next
 		}
-		return cmp.Or(rows.Do(ctx, tx, "", queryForgetRebuild, name),
-			rows.Do(ctx, tx, "", queryDecline, name, version),
-			failed.Write(ctx, tx, "rebuild_aborted", set.ConsumerGroup, name, act))
+		if err := rows.Do(ctx, tx, "", queryForgetRebuild, name); err != nil {
+			return err
+		}
+		if err := rows.Do(ctx, tx, "", queryDecline, name, version); err != nil {
+			return err
+		}
+		return failed.Write(ctx, tx, "rebuild_aborted", set.ConsumerGroup, name, act)
 	})
 	if errors.Is(err, ErrNotOurs) {
 		return true, nil
@@ -88,8 +92,39 @@ func still(seen registry.Registered) func(pgx.Tx, *lockedSet) error {
 func withdraw(
 	ctx context.Context, db registry.Beginner, name string, s registry.TableSet, first func(pgx.Tx, *lockedSet) error,
 ) error {
-	var set *lockedSet
-	err := registry.Exclusively(ctx, db, name, func(tx pgx.Tx) error {
+	set, err := take(ctx, db, name, s, first)
+	if errors.Is(err, errNothing) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if err := dropCampaigns(ctx, db, name, set); err != nil {
+		return err
+	}
+	// Readers of the tables block the drop, and must not wait for long themselves.
+	return registry.Exclusively(ctx, db, name, func(tx pgx.Tx) error {
+		if there, err := withdrawn(ctx, tx, name, set); err != nil || !there { // two that withdraw the same set meet here
+			return err
+		}
+		if ours, err := ours(ctx, tx, set.SchemaName); err != nil || !ours {
+			return cmp.Or(err, ErrNotOurs)
+		}
+		if err := dropSet(ctx, tx, set); err != nil || s != registry.NextTables {
+			return err
+		}
+		if err := rows.Do(ctx, tx, "", queryForgetRanges, set.Name); err != nil {
+			return err
+		}
+		return rows.Do(ctx, tx, "", queryFollow, set.Name, set.ConsumerGroup, name)
+	})
+}
+
+// take takes a set of tables from the workers. It returns errNothing if there is none.
+func take(
+	ctx context.Context, db registry.Beginner, name string, s registry.TableSet, first func(pgx.Tx, *lockedSet) error,
+) (set *lockedSet, err error) {
+	err = registry.Exclusively(ctx, db, name, func(tx pgx.Tx) error {
 		sets, err := lockSets(ctx, tx, name)
 		if err != nil {
 			return err
@@ -111,17 +146,16 @@ func withdraw(
 		}
 		return rows.Do(ctx, tx, "", QueryWithdraw, set.Name, Withdrawn)
 	})
-	if errors.Is(err, errNothing) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
+	return set, err
+}
+
+// dropCampaigns deletes the deferred campaigns of a set that is taken, some at a time.
+func dropCampaigns(ctx context.Context, db registry.Beginner, name string, set *lockedSet) error {
 	for n := int64(1); n > 0; {
 		if err := pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error {
-			sets, err := lockSets(ctx, tx, name)
-			if n = 0; err != nil || sets[set.Name] == nil || sets[set.Name].Version != Withdrawn {
-				return err // another process was quicker
+			there, err := withdrawn(ctx, tx, name, set)
+			if n = 0; err != nil || !there {
+				return err
 			}
 			n, err = failed.Drop(ctx, tx, set.ConsumerGroup, set.Name, registry.DropBatch)
 			return err
@@ -129,22 +163,14 @@ func withdraw(
 			return err
 		}
 	}
-	// Readers of the tables block the drop, and must not wait for long themselves.
-	return registry.Exclusively(ctx, db, name, func(tx pgx.Tx) error {
-		// Two that withdraw the same set meet here.
-		sets, err := lockSets(ctx, tx, name)
-		if err != nil || sets[set.Name] == nil || sets[set.Name].Version != Withdrawn {
-			return err
-		}
-		if ours, err := ours(ctx, tx, set.SchemaName); err != nil || !ours {
-			return cmp.Or(err, ErrNotOurs)
-		}
-		if err := dropSet(ctx, tx, set); err != nil || s != registry.NextTables {
-			return err
-		}
-		return cmp.Or(rows.Do(ctx, tx, "", queryForgetRanges, set.Name),
-			rows.Do(ctx, tx, "", queryFollow, set.Name, set.ConsumerGroup, name))
-	})
+	return nil
+}
+
+// withdrawn reports whether a set that was taken is still there: another process may have been quicker. It locks
+// the projection's sets.
+func withdrawn(ctx context.Context, tx pgx.Tx, name string, set *lockedSet) (bool, error) {
+	sets, err := lockSets(ctx, tx, name)
+	return err == nil && sets[set.Name] != nil && sets[set.Name].Version == Withdrawn, err
 }
 
 // dropSet removes a set of tables that no worker follows once the transaction ends, and its deferred campaigns.
@@ -169,7 +195,10 @@ func dropTables(ctx context.Context, tx pgx.Tx, set *lockedSet) error {
 			return err
 		}
 	}
-	return cmp.Or(forgetParts(ctx, tx, set.ConsumerGroup, set.Name), rows.Do(ctx, tx, "", queryForgetRow, set.Name))
+	if err := forgetParts(ctx, tx, set.ConsumerGroup, set.Name); err != nil {
+		return err
+	}
+	return rows.Do(ctx, tx, "", queryForgetRow, set.Name)
 }
 
 // droppable returns an error if the role that wrote a row of the registry may not itself drop the tables
