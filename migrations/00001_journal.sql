@@ -40,7 +40,6 @@ CREATE TABLE tidemark.journal (
 );
 COMMENT ON TABLE tidemark.journal IS
     'Events. Append-only, written only by tidemark.append and its variants. Only tidemark.erase, archive and restore change them.';
-COMMENT ON COLUMN tidemark.journal.campaign_id IS 'campaign of the event';
 COMMENT ON COLUMN tidemark.journal.seq IS 'number in the campaign: 1, 2, 3, …, without gaps';
 COMMENT ON COLUMN tidemark.journal.position IS 'place in the whole journal, ascending with gaps';
 COMMENT ON COLUMN tidemark.journal.event_id IS 'id, unique in the campaign. A repeated append with it changes nothing';
@@ -79,9 +78,6 @@ CREATE TABLE tidemark.event_tags (
 );
 COMMENT ON TABLE tidemark.event_tags IS
     'Index of tags for conditions: one row for each tag of an event (docs/adr/0008). Append-only.';
-COMMENT ON COLUMN tidemark.event_tags.tag IS 'a tag of the event';
-COMMENT ON COLUMN tidemark.event_tags.event_type IS 'type of the event';
-COMMENT ON COLUMN tidemark.event_tags.position IS 'position of the event';
 
 -- Transactions that may change the journal, as long as tidemark.erase, archive or restore is at work in them.
 -- Only these write it, so no setting of a session lets a change through.
@@ -91,7 +87,6 @@ CREATE TABLE tidemark.journal_changes (
 );
 COMMENT ON TABLE tidemark.journal_changes IS
     'Transactions that may change the journal now. Only tidemark.erase, archive and restore write it.';
-COMMENT ON COLUMN tidemark.journal_changes.xid IS 'the transaction';
 COMMENT ON COLUMN tidemark.journal_changes.act IS 'erase, archive or restore';
 
 -- Histories of the journal. A crash that loses commits, a failover, and the restore of a backup begin a
@@ -110,11 +105,9 @@ CREATE TABLE tidemark.histories (
 );
 COMMENT ON TABLE tidemark.histories IS
     'Histories of the journal: a failover, a restore or a crash that may have lost commits begins a new one.';
-COMMENT ON COLUMN tidemark.histories.number IS 'number in the order of time';
 COMMENT ON COLUMN tidemark.histories.history IS 'random id, which cursors carry';
 COMMENT ON COLUMN tidemark.histories.began_at IS 'time at which a session first saw it';
 COMMENT ON COLUMN tidemark.histories.position IS 'writer floor: later histories have the same events up to here';
-COMMENT ON COLUMN tidemark.histories.noted_at IS 'time at which the position was noted';
 
 -- Crash recovery, promotion and physical restore reset an unlogged table, a clean restart keeps it. A
 -- copy of the database carries the row, so it says which database it was made in.

@@ -12,10 +12,8 @@ CREATE TABLE tidemark.consumer_groups (
 );
 COMMENT ON TABLE tidemark.consumer_groups IS
     'Consumer groups. Each append writes work items for those that are filing or ready.';
-COMMENT ON COLUMN tidemark.consumer_groups.name IS 'name of the group';
 COMMENT ON COLUMN tidemark.consumer_groups.state IS
     'filing until every campaign that is behind has a work item, then ready. inline: appends apply. across: all projections are across campaigns';
-COMMENT ON COLUMN tidemark.consumer_groups.registered_at IS 'time of the registration';
 
 -- One row stands for the events that one append added to a campaign (docs/adr/0011). Rows are
 -- inserted and deleted, never updated. The lease of the campaign tells whether they are being
@@ -36,7 +34,6 @@ CREATE TABLE tidemark.outbox (
 COMMENT ON TABLE tidemark.outbox IS
     'Queue of work items: one row for each append, group and campaign (docs/adr/0011). Never updated (docs/adr/0001).';
 COMMENT ON COLUMN tidemark.outbox.consumer_group IS 'group that has to apply the events';
-COMMENT ON COLUMN tidemark.outbox.campaign_id IS 'campaign of the events';
 COMMENT ON COLUMN tidemark.outbox.seq IS 'the last of the events';
 COMMENT ON COLUMN tidemark.outbox.enqueued_at IS 'time of the append';
 COMMENT ON COLUMN tidemark.outbox.events IS 'number of events. Those up to the checkpoint are already applied';
@@ -61,8 +58,6 @@ CREATE TABLE tidemark.leases (
 );
 COMMENT ON TABLE tidemark.leases IS
     'Ownership of campaigns in a group, and the checkpoint that it guards. Kept after release.';
-COMMENT ON COLUMN tidemark.leases.consumer_group IS 'group';
-COMMENT ON COLUMN tidemark.leases.campaign_id IS 'campaign';
 COMMENT ON COLUMN tidemark.leases.owner IS 'worker that holds the lease or held it last, or paused';
 COMMENT ON COLUMN tidemark.leases.generation IS 'fencing token, grows with each acquisition';
 COMMENT ON COLUMN tidemark.leases.expires_at IS 'end of the lease, -infinity once it is released';
@@ -88,9 +83,6 @@ CREATE TABLE tidemark.workers (
 COMMENT ON TABLE tidemark.workers IS 'Worker processes. Each updates its row every second.';
 COMMENT ON COLUMN tidemark.workers.owner IS 'random name of the process';
 COMMENT ON COLUMN tidemark.workers.consumer_group IS 'group that it serves';
-COMMENT ON COLUMN tidemark.workers.host IS 'host name';
-COMMENT ON COLUMN tidemark.workers.pid IS 'process id';
-COMMENT ON COLUMN tidemark.workers.started_at IS 'start of the process';
 COMMENT ON COLUMN tidemark.workers.seen_at IS 'last update of the row';
 COMMENT ON COLUMN tidemark.workers.campaigns_held IS 'leases that it holds';
 COMMENT ON COLUMN tidemark.workers.events_applied IS 'events since its start';
@@ -141,7 +133,6 @@ COMMENT ON TABLE tidemark.projections IS
 COMMENT ON COLUMN tidemark.projections.name IS 'name. NAME~next and NAME~previous are the other sets of tables';
 COMMENT ON COLUMN tidemark.projections.consumer_group IS 'group that applies it';
 COMMENT ON COLUMN tidemark.projections.version IS 'version of the code that writes the tables';
-COMMENT ON COLUMN tidemark.projections.schema_name IS 'schema of the tables';
 COMMENT ON COLUMN tidemark.projections.table_names IS 'tables in order of creation';
 COMMENT ON COLUMN tidemark.projections.state IS
     'requested, copying, copied, joining, then active: in step wherever deferred has no row';
@@ -152,7 +143,6 @@ COMMENT ON COLUMN tidemark.projections.declined IS 'no rebuild to this version o
 COMMENT ON COLUMN tidemark.projections.kept_until IS 'time at which the tables of NAME~previous may be dropped';
 COMMENT ON COLUMN tidemark.projections.resolved_ahead IS
     'true if a resolved event was ahead of its group at the registration';
-COMMENT ON COLUMN tidemark.projections.registered_at IS 'time of the registration';
 COMMENT ON COLUMN tidemark.projections.scope IS
     'campaign: applied campaign by campaign. journal: across campaigns, by the places in readers';
 COMMENT ON COLUMN tidemark.projections.written_by IS
@@ -185,7 +175,6 @@ CREATE TABLE tidemark.rebuilds (
     started_at    timestamptz      NOT NULL DEFAULT clock_timestamp()
 );
 COMMENT ON TABLE tidemark.rebuilds IS 'Running rebuilds with their options. The row is deleted with NAME~next.';
-COMMENT ON COLUMN tidemark.rebuilds.projection IS 'name of the projection';
 COMMENT ON COLUMN tidemark.rebuilds.max_share IS 'maximum share of the time of a worker''s goroutines';
 COMMENT ON COLUMN tidemark.rebuilds.allow_failed IS 'number of campaigns that may be failed or dead at the swap';
 COMMENT ON COLUMN tidemark.rebuilds.keep IS 'time to keep the replaced tables';
@@ -193,13 +182,11 @@ COMMENT ON COLUMN tidemark.rebuilds.verify_sample IS 'number of campaigns to com
 COMMENT ON COLUMN tidemark.rebuilds.verify_ignore IS 'columns that the comparison ignores';
 COMMENT ON COLUMN tidemark.rebuilds.version IS 'version that was requested, 0: the highest that a worker has';
 COMMENT ON COLUMN tidemark.rebuilds.actor IS 'operator who requested it';
-COMMENT ON COLUMN tidemark.rebuilds.reason IS 'reason of the operator';
 COMMENT ON COLUMN tidemark.rebuilds.campaigns IS 'campaigns to catch up with when its tables were created';
 COMMENT ON COLUMN tidemark.rebuilds.events IS 'events of these campaigns';
 COMMENT ON COLUMN tidemark.rebuilds.active_at IS 'time at which its tables were created';
 COMMENT ON COLUMN tidemark.rebuilds.copied_to IS 'last campaign of the ranges taken by workers';
 COMMENT ON COLUMN tidemark.rebuilds.refusal IS 'reason why the last swap was refused';
-COMMENT ON COLUMN tidemark.rebuilds.refused_at IS 'time of that refusal';
 COMMENT ON COLUMN tidemark.rebuilds.started_at IS 'time of the request';
 
 -- Ranges of campaigns, from after first up to last, whose events a rebuild has copied up to their
@@ -213,10 +200,8 @@ CREATE TABLE tidemark.rebuild_ranges (
     PRIMARY KEY (projection, last)
 );
 COMMENT ON TABLE tidemark.rebuild_ranges IS 'Ranges of campaigns that a rebuild has copied up to their checkpoints.';
-COMMENT ON COLUMN tidemark.rebuild_ranges.projection IS 'name of the projection';
 COMMENT ON COLUMN tidemark.rebuild_ranges.first IS 'the range begins after this campaign';
 COMMENT ON COLUMN tidemark.rebuild_ranges.last IS 'last campaign of the range';
-COMMENT ON COLUMN tidemark.rebuild_ranges.campaigns IS 'campaigns in the range';
 COMMENT ON COLUMN tidemark.rebuild_ranges.events IS 'events that were copied';
 
 -- One row for each campaign in which a projection is behind its group. next_seq is the next event
@@ -251,7 +236,6 @@ COMMENT ON TABLE tidemark.deferred IS
     'Failed campaigns: one row for each campaign in which a projection is behind its group.';
 COMMENT ON COLUMN tidemark.deferred.campaign_id IS 'campaign, or key of a projection across campaigns';
 COMMENT ON COLUMN tidemark.deferred.projection IS 'projection that is behind';
-COMMENT ON COLUMN tidemark.deferred.consumer_group IS 'its group';
 COMMENT ON COLUMN tidemark.deferred.next_seq IS 'next event to apply: its seq, or its position across campaigns';
 COMMENT ON COLUMN tidemark.deferred.status IS
     'failed (retried at next_attempt_at), dead (waits for an operator) or rebuilding (catches up)';
@@ -308,25 +292,13 @@ CREATE TABLE tidemark.failure_log (
     reason             text
 );
 COMMENT ON TABLE tidemark.failure_log IS 'History of failures and of operators'' acts on projections. Pruned by age.';
-COMMENT ON COLUMN tidemark.failure_log.id IS 'number of the row';
-COMMENT ON COLUMN tidemark.failure_log.at IS 'time';
-COMMENT ON COLUMN tidemark.failure_log.act IS 'the attempt or act';
-COMMENT ON COLUMN tidemark.failure_log.consumer_group IS 'group';
 COMMENT ON COLUMN tidemark.failure_log.projection IS 'projection, NULL for acts on a group';
 COMMENT ON COLUMN tidemark.failure_log.projection_version IS 'version of its code';
-COMMENT ON COLUMN tidemark.failure_log.campaign_id IS 'campaign';
-COMMENT ON COLUMN tidemark.failure_log.seq IS 'event';
-COMMENT ON COLUMN tidemark.failure_log.event_id IS 'id of the event';
-COMMENT ON COLUMN tidemark.failure_log.event_type IS 'type of the event';
-COMMENT ON COLUMN tidemark.failure_log.attempt IS 'number of the attempt';
 COMMENT ON COLUMN tidemark.failure_log.error_class IS 'as in deferred';
 COMMENT ON COLUMN tidemark.failure_log.error_code IS 'as in deferred';
 COMMENT ON COLUMN tidemark.failure_log.error_message IS 'as in deferred';
 COMMENT ON COLUMN tidemark.failure_log.error_stack IS 'as in deferred';
 COMMENT ON COLUMN tidemark.failure_log.fingerprint IS 'as in deferred';
-COMMENT ON COLUMN tidemark.failure_log.worker IS 'worker that failed';
-COMMENT ON COLUMN tidemark.failure_log.actor IS 'operator who acted';
-COMMENT ON COLUMN tidemark.failure_log.reason IS 'reason of the operator';
 
 CREATE INDEX failure_log_pair_idx ON tidemark.failure_log (campaign_id, projection, id);
 CREATE INDEX failure_log_at_idx ON tidemark.failure_log (at);
@@ -346,12 +318,7 @@ CREATE TABLE tidemark.resolutions (
 );
 COMMENT ON TABLE tidemark.resolutions IS
     'Events that operators have left out of a projection. Kept as long as the journal.';
-COMMENT ON COLUMN tidemark.resolutions.campaign_id IS 'campaign of the event';
 COMMENT ON COLUMN tidemark.resolutions.projection IS 'name without ~next or ~previous';
-COMMENT ON COLUMN tidemark.resolutions.seq IS 'the event';
-COMMENT ON COLUMN tidemark.resolutions.actor IS 'operator';
-COMMENT ON COLUMN tidemark.resolutions.reason IS 'reason of the operator';
-COMMENT ON COLUMN tidemark.resolutions.resolved_at IS 'time of the act';
 
 CREATE INDEX resolutions_projection_idx ON tidemark.resolutions (projection, campaign_id, seq);
 
@@ -369,11 +336,8 @@ CREATE TABLE tidemark.pauses (
 );
 COMMENT ON TABLE tidemark.pauses IS 'Paused groups, projections and campaigns.';
 COMMENT ON COLUMN tidemark.pauses.scope IS 'group, projection or campaign';
-COMMENT ON COLUMN tidemark.pauses.consumer_group IS 'group';
 COMMENT ON COLUMN tidemark.pauses.name IS 'projection or campaign, empty for the group';
-COMMENT ON COLUMN tidemark.pauses.reason IS 'reason of the operator';
 COMMENT ON COLUMN tidemark.pauses.actor IS 'operator, or the policy';
-COMMENT ON COLUMN tidemark.pauses.paused_at IS 'start of the pause';
 COMMENT ON COLUMN tidemark.pauses.expires_at IS 'end of the pause, infinity until it is resumed';
 
 -- Campaigns whose lease a dead process left behind, with the work that later owners marked. The row
@@ -389,8 +353,6 @@ CREATE TABLE tidemark.crashes (
 );
 COMMENT ON TABLE tidemark.crashes IS
     'Campaigns whose lease a dead process left behind. The row is deleted when the campaign moves on.';
-COMMENT ON COLUMN tidemark.crashes.consumer_group IS 'group';
-COMMENT ON COLUMN tidemark.crashes.campaign_id IS 'campaign';
 COMMENT ON COLUMN tidemark.crashes.checkpoint IS 'checkpoint at the time of the deaths';
 COMMENT ON COLUMN tidemark.crashes.owners IS 'processes that died there, each within an hour of the one before';
 COMMENT ON COLUMN tidemark.crashes.marks IS
@@ -416,7 +378,6 @@ CREATE TABLE tidemark.duties (
 ) WITH (fillfactor = 50);
 COMMENT ON TABLE tidemark.duties IS
     'Jobs that one process does for all, such as collecting figures. A lease without a fence.';
-COMMENT ON COLUMN tidemark.duties.name IS 'duty';
 COMMENT ON COLUMN tidemark.duties.owner IS 'process that has it';
 COMMENT ON COLUMN tidemark.duties.expires_at IS 'end of the lease';
 

@@ -87,10 +87,7 @@ CREATE TABLE tidemark.relays (
 ) WITH (fillfactor = 50);
 COMMENT ON TABLE tidemark.relays IS 'Processes that publish, or apply projections across campaigns.';
 COMMENT ON COLUMN tidemark.relays.owner IS 'random name of the process';
-COMMENT ON COLUMN tidemark.relays.host IS 'host name';
-COMMENT ON COLUMN tidemark.relays.pid IS 'process id';
 COMMENT ON COLUMN tidemark.relays.knows IS 'pairs in its configuration: topic and publisher alternate';
-COMMENT ON COLUMN tidemark.relays.started_at IS 'start of the process';
 COMMENT ON COLUMN tidemark.relays.seen_at IS 'last update of the row';
 COMMENT ON COLUMN tidemark.relays.expires_at IS 'time at which it counts as dead unless the row is updated';
 COMMENT ON COLUMN tidemark.relays.pairs_held IS 'leases that it holds';
@@ -118,18 +115,11 @@ CREATE TABLE tidemark.parked (
 );
 COMMENT ON TABLE tidemark.parked IS
     'Events that a sink refused, and where their campaign waits (docs/adr/0004).';
-COMMENT ON COLUMN tidemark.parked.topic IS 'topic';
-COMMENT ON COLUMN tidemark.parked.publisher IS 'publisher';
-COMMENT ON COLUMN tidemark.parked.campaign_id IS 'campaign';
-COMMENT ON COLUMN tidemark.parked.seq IS 'the event';
 COMMENT ON COLUMN tidemark.parked.holds IS 'true if the campaign waits from this event on';
 COMMENT ON COLUMN tidemark.parked.position IS 'position of the event, or the place at which the campaign was left';
-COMMENT ON COLUMN tidemark.parked.event_id IS 'id of the event';
-COMMENT ON COLUMN tidemark.parked.event_type IS 'type of the event';
 COMMENT ON COLUMN tidemark.parked.status IS
     'retrying (tried again), parked (waits for an operator) or draining (catches up)';
 COMMENT ON COLUMN tidemark.parked.attempt_count IS 'number of refusals';
-COMMENT ON COLUMN tidemark.parked.next_attempt_at IS 'time of the next attempt';
 COMMENT ON COLUMN tidemark.parked.error_message IS 'message without event data';
 COMMENT ON COLUMN tidemark.parked.first_failed_at IS 'first refusal';
 COMMENT ON COLUMN tidemark.parked.last_failed_at IS 'last refusal';
@@ -152,12 +142,6 @@ CREATE TABLE tidemark.ghosts (
     PRIMARY KEY (topic, publisher, position, campaign_id, event_id)
 );
 COMMENT ON TABLE tidemark.ghosts IS 'Published events that the database lost in a failover or a restore.';
-COMMENT ON COLUMN tidemark.ghosts.topic IS 'topic';
-COMMENT ON COLUMN tidemark.ghosts.publisher IS 'publisher';
-COMMENT ON COLUMN tidemark.ghosts.position IS 'position of the lost event';
-COMMENT ON COLUMN tidemark.ghosts.campaign_id IS 'its campaign';
-COMMENT ON COLUMN tidemark.ghosts.event_id IS 'its id';
-COMMENT ON COLUMN tidemark.ghosts.seq IS 'its seq';
 COMMENT ON COLUMN tidemark.ghosts.seen_at IS 'time at which a relay missed it';
 
 -- Events that consumers have processed. pkg/inbox writes a row in the transaction that has the
@@ -173,9 +157,7 @@ CREATE TABLE tidemark.inbox (
     autovacuum_vacuum_cost_delay = 0
 );
 COMMENT ON TABLE tidemark.inbox IS 'Events that consumers have handled (pkg/inbox).';
-COMMENT ON COLUMN tidemark.inbox.consumer IS 'name of the consumer';
 COMMENT ON COLUMN tidemark.inbox.campaign_id IS 'campaign, or the name of a sender without campaigns';
-COMMENT ON COLUMN tidemark.inbox.event_id IS 'event';
 COMMENT ON COLUMN tidemark.inbox.expires_at IS 'expiry of the row. The event counts as new afterwards';
 
 CREATE INDEX inbox_expires_idx ON tidemark.inbox (expires_at);

@@ -25,15 +25,6 @@ CREATE TABLE tidemark.operator_log (
 );
 COMMENT ON TABLE tidemark.operator_log IS
     'Acts of operators. Append-only, written by tidemark.log_act, with hashes that form a chain.';
-COMMENT ON COLUMN tidemark.operator_log.id IS 'number of the row';
-COMMENT ON COLUMN tidemark.operator_log.at IS 'time';
-COMMENT ON COLUMN tidemark.operator_log.actor IS 'operator';
-COMMENT ON COLUMN tidemark.operator_log.act IS 'the act';
-COMMENT ON COLUMN tidemark.operator_log.reason IS 'reason of the operator';
-COMMENT ON COLUMN tidemark.operator_log.topic IS 'topic';
-COMMENT ON COLUMN tidemark.operator_log.publisher IS 'publisher';
-COMMENT ON COLUMN tidemark.operator_log.campaign_id IS 'campaign';
-COMMENT ON COLUMN tidemark.operator_log.seq IS 'event';
 COMMENT ON COLUMN tidemark.operator_log.detail IS 'parameters and outcome';
 COMMENT ON COLUMN tidemark.operator_log.way IS 'cli, api or page, NULL for a program';
 COMMENT ON COLUMN tidemark.operator_log.token_id IS 'token of the API or the pages';
@@ -56,9 +47,7 @@ CREATE TABLE tidemark.operator_log_head (
 COMMENT ON TABLE tidemark.operator_log_head IS 'Newest and last pruned link of the chain of operator_log: one row.';
 COMMENT ON COLUMN tidemark.operator_log_head.one IS 'always true, so that there is one row';
 COMMENT ON COLUMN tidemark.operator_log_head.link IS 'newest link';
-COMMENT ON COLUMN tidemark.operator_log_head.hash IS 'its hash';
 COMMENT ON COLUMN tidemark.operator_log_head.pruned IS 'last link that was pruned';
-COMMENT ON COLUMN tidemark.operator_log_head.pruned_hash IS 'its hash';
 COMMENT ON COLUMN tidemark.operator_log_head.keep IS 'rows younger than this are never pruned';
 INSERT INTO tidemark.operator_log_head DEFAULT VALUES;
 
@@ -78,16 +67,10 @@ CREATE TABLE tidemark.tokens (
     revoked_by   text COLLATE "C"
 );
 COMMENT ON TABLE tidemark.tokens IS 'Tokens for the admin listener. Roles write here only through functions.';
-COMMENT ON COLUMN tidemark.tokens.id IS 'number of the token';
 COMMENT ON COLUMN tidemark.tokens.name IS 'name, free again after the revocation';
 COMMENT ON COLUMN tidemark.tokens.role IS 'viewer, operator or admin';
 COMMENT ON COLUMN tidemark.tokens.hash IS 'SHA-256 of the token';
-COMMENT ON COLUMN tidemark.tokens.created_at IS 'time of its creation';
-COMMENT ON COLUMN tidemark.tokens.created_by IS 'operator who created it';
-COMMENT ON COLUMN tidemark.tokens.expires_at IS 'expiry';
 COMMENT ON COLUMN tidemark.tokens.last_used_at IS 'last use, to within a minute';
-COMMENT ON COLUMN tidemark.tokens.revoked_at IS 'time of the revocation';
-COMMENT ON COLUMN tidemark.tokens.revoked_by IS 'operator who revoked it';
 
 CREATE UNIQUE INDEX tokens_name_key ON tidemark.tokens (name) WHERE revoked_at IS NULL;
 
@@ -103,7 +86,6 @@ COMMENT ON TABLE tidemark.sessions IS 'Browser sessions that began with a token.
 COMMENT ON COLUMN tidemark.sessions.hash IS 'SHA-256 of the cookie';
 COMMENT ON COLUMN tidemark.sessions.token_id IS 'token. The session ends with it';
 COMMENT ON COLUMN tidemark.sessions.created_at IS 'time of the login';
-COMMENT ON COLUMN tidemark.sessions.expires_at IS 'expiry';
 
 CREATE INDEX sessions_token_idx ON tidemark.sessions (token_id);
 CREATE INDEX sessions_expires_idx ON tidemark.sessions (expires_at);
@@ -121,11 +103,7 @@ CREATE TABLE tidemark.act_keys (
 );
 COMMENT ON TABLE tidemark.act_keys IS 'Idempotency keys of acts, with the result to repeat. Pruned by age.';
 COMMENT ON COLUMN tidemark.act_keys.actor IS 'id of the token, or a name and its way';
-COMMENT ON COLUMN tidemark.act_keys.key IS 'idempotency key';
-COMMENT ON COLUMN tidemark.act_keys.act IS 'the act';
 COMMENT ON COLUMN tidemark.act_keys.request IS 'keyed hash of the request: tidemark.request_hash';
-COMMENT ON COLUMN tidemark.act_keys.result IS 'result';
-COMMENT ON COLUMN tidemark.act_keys.at IS 'time';
 
 CREATE INDEX act_keys_at_idx ON tidemark.act_keys (at);
 
@@ -152,11 +130,8 @@ CREATE TABLE tidemark.operations (
     expires_at timestamptz      NOT NULL DEFAULT '-infinity'
 ) WITH (fillfactor = 50);
 COMMENT ON TABLE tidemark.operations IS 'Acts that workers do in batches. Pruned 90 days after their end.';
-COMMENT ON COLUMN tidemark.operations.id IS 'number of the operation';
 COMMENT ON COLUMN tidemark.operations.kind IS 'the act';
 COMMENT ON COLUMN tidemark.operations.request IS 'parameters';
-COMMENT ON COLUMN tidemark.operations.actor IS 'operator';
-COMMENT ON COLUMN tidemark.operations.reason IS 'reason of the operator';
 COMMENT ON COLUMN tidemark.operations.state IS 'running, done, aborted or failed';
 COMMENT ON COLUMN tidemark.operations.total IS 'number of items';
 COMMENT ON COLUMN tidemark.operations.done IS 'items that are done';
@@ -164,9 +139,7 @@ COMMENT ON COLUMN tidemark.operations.skipped IS 'items that had changed';
 COMMENT ON COLUMN tidemark.operations.failed IS 'items that failed';
 COMMENT ON COLUMN tidemark.operations.progress IS 'where the next batch begins';
 COMMENT ON COLUMN tidemark.operations.error IS 'error that ended it';
-COMMENT ON COLUMN tidemark.operations.created_at IS 'time of the act';
 COMMENT ON COLUMN tidemark.operations.updated_at IS 'last batch';
-COMMENT ON COLUMN tidemark.operations.ended_at IS 'time of its end';
 COMMENT ON COLUMN tidemark.operations.ended_by IS 'operator who aborted it';
 COMMENT ON COLUMN tidemark.operations.owner IS 'worker that runs it';
 COMMENT ON COLUMN tidemark.operations.expires_at IS 'end of that worker''s lease';
@@ -185,11 +158,8 @@ CREATE TABLE tidemark.operation_items (
     PRIMARY KEY (operation_id, ord)
 ) WITH (fillfactor = 80);
 COMMENT ON TABLE tidemark.operation_items IS 'Items of operations, fixed at the confirmation.';
-COMMENT ON COLUMN tidemark.operation_items.operation_id IS 'operation';
 COMMENT ON COLUMN tidemark.operation_items.ord IS 'place of the item in the operation';
-COMMENT ON COLUMN tidemark.operation_items.campaign_id IS 'campaign';
 COMMENT ON COLUMN tidemark.operation_items.subject IS 'projection, or topic/publisher';
-COMMENT ON COLUMN tidemark.operation_items.seq IS 'event';
 COMMENT ON COLUMN tidemark.operation_items.outcome IS 'done, skipped or failed, NULL while it is open';
 COMMENT ON COLUMN tidemark.operation_items.detail IS 'error, or a difference';
 

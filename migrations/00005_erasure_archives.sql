@@ -34,7 +34,6 @@ COMMENT ON COLUMN tidemark.erasures.personal IS 'personal fields that it takes, 
 COMMENT ON COLUMN tidemark.erasures.took IS
     'personal fields that calls took before another one continued with more, by event type, oldest first';
 COMMENT ON COLUMN tidemark.erasures.actor IS 'operator who began it';
-COMMENT ON COLUMN tidemark.erasures.reason IS 'reason of that operator';
 COMMENT ON COLUMN tidemark.erasures.began_at IS 'time of the first event';
 COMMENT ON COLUMN tidemark.erasures.ended_at IS 'time of the last, NULL while it runs or if it was interrupted';
 COMMENT ON COLUMN tidemark.erasures.holder IS 'operator who carries it out, or did last';
@@ -97,9 +96,6 @@ CREATE TABLE tidemark.erased_events (
 );
 CREATE INDEX erased_events_position_idx ON tidemark.erased_events (position);
 COMMENT ON TABLE tidemark.erased_events IS 'Events of an erasure.';
-COMMENT ON COLUMN tidemark.erased_events.erasure IS 'the erasure';
-COMMENT ON COLUMN tidemark.erased_events.position IS 'position of the event';
-COMMENT ON COLUMN tidemark.erased_events.event_id IS 'id of the event';
 COMMENT ON COLUMN tidemark.erased_events.tags IS 'keyed hashes of the tags that it had, for the notices of later erasures';
 COMMENT ON COLUMN tidemark.erased_events.calls IS
     'elements of erasures.took at that time: the next one, if there is one by now, has the personal fields that it lost';
@@ -116,10 +112,6 @@ CREATE TABLE tidemark.erased_subjects (
 );
 COMMENT ON TABLE tidemark.erased_subjects IS 'Keyed hashes of the tags and subjects of erased events.';
 COMMENT ON COLUMN tidemark.erased_subjects.hash IS 'HMAC with the secret of the installation of the SHA-256';
-COMMENT ON COLUMN tidemark.erased_subjects.position IS 'position of the event';
-COMMENT ON COLUMN tidemark.erased_subjects.campaign_id IS 'its campaign';
-COMMENT ON COLUMN tidemark.erased_subjects.seq IS 'its number in the campaign';
-COMMENT ON COLUMN tidemark.erased_subjects.event_type IS 'its type';
 
 -- Hashes of the values that were erased, with the key of the erasure, which the certificate has. So they
 -- tell nothing without it, and a search finds the values wherever they are left.
@@ -130,7 +122,6 @@ CREATE TABLE tidemark.erased_values (
     PRIMARY KEY (erasure, hash)
 );
 COMMENT ON TABLE tidemark.erased_values IS 'Keyed hashes of the values that an erasure has erased.';
-COMMENT ON COLUMN tidemark.erased_values.erasure IS 'the erasure';
 COMMENT ON COLUMN tidemark.erased_values.hash IS 'SHA-256 of the erasure''s key and the value: tidemark.spoken';
 COMMENT ON COLUMN tidemark.erased_values.words IS 'words of the value, at most 8';
 
@@ -148,8 +139,6 @@ COMMENT ON TABLE tidemark.erasure_notices IS
     'What topics may filter erased events by: a row for each notice, type, intent and set of tags.';
 COMMENT ON COLUMN tidemark.erasure_notices.position IS 'position of the notice, an event of type events_erased';
 COMMENT ON COLUMN tidemark.erasure_notices.n IS 'number of the row, from 1';
-COMMENT ON COLUMN tidemark.erasure_notices.event_type IS 'type of some erased events';
-COMMENT ON COLUMN tidemark.erasure_notices.intent IS 'intent of these events';
 COMMENT ON COLUMN tidemark.erasure_notices.tags IS 'keyed hashes of their tags, and of the keys of these';
 
 -- The keys that personal fields of events are sealed with, one for each subject. To delete a key is to
@@ -176,7 +165,6 @@ CREATE TABLE tidemark.deleted_keys (
 );
 COMMENT ON TABLE tidemark.deleted_keys IS 'Ids of keys that were deleted. Kept as long as the journal.';
 COMMENT ON COLUMN tidemark.deleted_keys.id IS 'random id of the key';
-COMMENT ON COLUMN tidemark.deleted_keys.deleted_at IS 'time of its end';
 
 -- By a wrapping key's check value programs recognise it before they wrap by it: a file or a service may have
 -- another key of that name. It opens nothing, so backups may have it.
@@ -187,10 +175,8 @@ CREATE TABLE tidemark.wrapping_keys (
     recorded_at timestamptz      NOT NULL DEFAULT clock_timestamp()
 );
 COMMENT ON TABLE tidemark.wrapping_keys IS 'Names of wrapping keys, each with a value to recognise the key.';
-COMMENT ON COLUMN tidemark.wrapping_keys.name IS 'name of the wrapping key';
 COMMENT ON COLUMN tidemark.wrapping_keys.check_value IS 'a known text, encrypted by the wrapping key';
 COMMENT ON COLUMN tidemark.wrapping_keys.recorded_by IS 'database login that used it first, or that trusted it';
-COMMENT ON COLUMN tidemark.wrapping_keys.recorded_at IS 'time of that';
 
 -- Objects that have the events of archived campaigns (docs/adr/0018). Positions, types and times bound
 -- what an object had since all of it was last restored. The other numbers are of the campaigns that are
@@ -216,7 +202,6 @@ CREATE TABLE tidemark.archives (
 );
 COMMENT ON TABLE tidemark.archives IS 'Objects with the events of archived campaigns: the manifest (docs/adr/0018).';
 COMMENT ON COLUMN tidemark.archives.object IS 'name in the archive';
-COMMENT ON COLUMN tidemark.archives.sha256 IS 'SHA-256 of the object';
 COMMENT ON COLUMN tidemark.archives.bytes IS 'size of the object';
 COMMENT ON COLUMN tidemark.archives.campaigns IS 'campaigns that are not restored';
 COMMENT ON COLUMN tidemark.archives.events IS 'events of these campaigns';
@@ -225,11 +210,8 @@ COMMENT ON COLUMN tidemark.archives.removed_hash IS 'XOR of uuid_hash_extended(e
 COMMENT ON COLUMN tidemark.archives.first_position IS 'position of the first event of the object';
 COMMENT ON COLUMN tidemark.archives.last_position IS 'position of its last event';
 COMMENT ON COLUMN tidemark.archives.last_recorded IS 'time of the append that was last';
-COMMENT ON COLUMN tidemark.archives.event_types IS 'types of its events';
 COMMENT ON COLUMN tidemark.archives.members IS
     'hashtextextended(campaign_id, 0) of all campaigns that it has lines of, restored ones too';
-COMMENT ON COLUMN tidemark.archives.actor IS 'operator';
-COMMENT ON COLUMN tidemark.archives.reason IS 'reason of the operator';
 COMMENT ON COLUMN tidemark.archives.archived_at IS 'time at which the events left the journal';
 COMMENT ON COLUMN tidemark.archives.lane IS 'lane of its last change: changes that run at once have different ones';
 COMMENT ON COLUMN tidemark.archives.changed_at IS 'time of its last change, by which archive_mark tells changes apart';
@@ -286,8 +268,6 @@ CREATE TABLE tidemark.retention_due (
 );
 COMMENT ON TABLE tidemark.retention_due IS
     'Campaigns that policies of retention look at: closed, left in the journal, or back from the archive.';
-COMMENT ON COLUMN tidemark.retention_due.policy IS 'name of the policy';
-COMMENT ON COLUMN tidemark.retention_due.campaign_id IS 'campaign';
 COMMENT ON COLUMN tidemark.retention_due.due_at IS 'time from which the policy may archive it';
 CREATE INDEX retention_due_idx ON tidemark.retention_due (policy, due_at, campaign_id);
 
@@ -305,8 +285,6 @@ CREATE TABLE tidemark.restore_requests (
 COMMENT ON TABLE tidemark.restore_requests IS 'Archived campaigns that appends have asked for: tidemark.ask_restore.';
 COMMENT ON COLUMN tidemark.restore_requests.campaign_id IS 'campaign to bring back';
 COMMENT ON COLUMN tidemark.restore_requests.asked_by IS 'login of the program';
-COMMENT ON COLUMN tidemark.restore_requests.asked_at IS 'time of the request';
-COMMENT ON COLUMN tidemark.restore_requests.attempts IS 'attempts to bring it back';
 COMMENT ON COLUMN tidemark.restore_requests.attempt_at IS 'time of the next attempt';
 COMMENT ON COLUMN tidemark.restore_requests.error IS 'what the last attempt has met';
 COMMENT ON COLUMN tidemark.restore_requests.kept_until IS

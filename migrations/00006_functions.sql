@@ -5495,7 +5495,7 @@ BEGIN
                     RAISE;
                 ELSIF SQLSTATE = 'TM014' THEN
                     BEGIN
-                        PERFORM tidemark.ask_restore(owners[n]); -- migrations/00016_archives.sql
+                        PERFORM tidemark.ask_restore(owners[n]);
                     EXCEPTION
                         WHEN SQLSTATE 'TM015' THEN
                             NULL; -- an operator must bring it back, as its own error says

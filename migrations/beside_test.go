@@ -19,13 +19,14 @@ const shipped = 6
 // The rules for a migration that runs beside programs of the previous release
 // (docs/guides/operations/upgrades.md).
 var (
-	waits    = regexp.MustCompile(`(?i)\b(ALTER TABLE|DROP INDEX|CREATE( UNIQUE)? INDEX|CREATE( CONSTRAINT)? TRIGGER|DROP TRIGGER|LOCK TABLE|REFRESH MATERIALIZED|TRUNCATE|CLUSTER|VACUUM FULL|REINDEX)\b`)
+	waits    = regexp.MustCompile(`(?i)\b(ALTER TABLE|DROP INDEX|CREATE( UNIQUE)? INDEX|CREATE( OR REPLACE)?( CONSTRAINT)? TRIGGER|DROP TRIGGER|LOCK TABLE|REFRESH MATERIALIZED|TRUNCATE|CLUSTER|VACUUM FULL|REINDEX)\b`)
 	timeouts = regexp.MustCompile(`(?i)\bSET (LOCAL )?lock_timeout\b`)
 	building = regexp.MustCompile(`(?i)\bCREATE( UNIQUE)? INDEX\b`)
 	breaks   = regexp.MustCompile(`(?i)\b(DROP TABLE|DROP COLUMN|DROP FUNCTION|DROP TYPE|DROP SEQUENCE|RENAME( COLUMN)?\b.* TO|ALTER COLUMN \S+ (SET DATA )?TYPE|SET NOT NULL|DROP VIEW)\b`)
 	validate = regexp.MustCompile(`(?i)\bADD CONSTRAINT\b.*\b(CHECK|FOREIGN KEY)\b`)
 	contract = regexp.MustCompile(`(?m)^-- contract: .+`)
-	appends  = regexp.MustCompile(`(?i)CREATE (OR REPLACE )?FUNCTION tidemark\.(append|append_all|append_if)\(`)
+	appends  = regexp.MustCompile(`(?i)CREATE (OR REPLACE )?FUNCTION tidemark\.(append|append_all|append_if|append_at|schedule|` +
+		`cancel_scheduled|reschedule|fire_scheduled|react|await|applied)\(`)
 )
 
 // beside returns the faults of a migration's Up section that runs beside working programs.
@@ -113,7 +114,10 @@ func TestWhatWouldDisturbTheReleaseBeforeIsFound(t *testing.T) {
 		"DROP FUNCTION tidemark.wake;",
 		"DROP TABLE tidemark.parked;",
 		"CREATE TRIGGER t BEFORE INSERT ON tidemark.journal FOR EACH ROW EXECUTE FUNCTION tidemark.refuse_change();",
+		"CREATE OR REPLACE TRIGGER t BEFORE INSERT ON tidemark.journal FOR EACH ROW EXECUTE FUNCTION tidemark.refuse_change();",
 		"VACUUM FULL tidemark.outbox;",
+		"-- +goose StatementBegin\nCREATE OR REPLACE FUNCTION tidemark.applied(p_seqs bigint[]) RETURNS void LANGUAGE " +
+			"sql AS $$ SELECT $$;\n-- +goose StatementEnd\n",
 		"-- +goose StatementBegin\nCREATE OR REPLACE FUNCTION tidemark.append(p_campaign_id text) RETURNS void LANGUAGE " +
 			"sql AS $$ SELECT $$;\n-- +goose StatementEnd\n",
 	} {
