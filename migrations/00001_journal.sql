@@ -44,7 +44,8 @@ COMMENT ON COLUMN tidemark.journal.seq IS 'number in the campaign: 1, 2, 3, …,
 COMMENT ON COLUMN tidemark.journal.position IS 'place in the whole journal, ascending with gaps';
 COMMENT ON COLUMN tidemark.journal.event_id IS 'id, unique in the campaign. A repeated append with it changes nothing';
 COMMENT ON COLUMN tidemark.journal.event_type IS 'name at the time of the append';
-COMMENT ON COLUMN tidemark.journal.event_version IS 'version of the payload''s shape, 0 for the stub of archived events';
+COMMENT ON COLUMN tidemark.journal.event_version IS
+    'version of the payload''s shape, 0 for the stub of archived events';
 COMMENT ON COLUMN tidemark.journal.intent IS 'projection_and_replay, replay_only or audit_only';
 COMMENT ON COLUMN tidemark.journal.aggregate_type IS 'kind of the thing that the event changes';
 COMMENT ON COLUMN tidemark.journal.aggregate_id IS 'id of the thing that the event changes';

@@ -241,7 +241,8 @@ COMMENT ON COLUMN tidemark.deferred.status IS
     'failed (retried at next_attempt_at), dead (waits for an operator) or rebuilding (catches up)';
 COMMENT ON COLUMN tidemark.deferred.attempt_count IS 'failed attempts at next_seq';
 COMMENT ON COLUMN tidemark.deferred.next_attempt_at IS 'time of the next attempt, infinity if it waits for an operator';
-COMMENT ON COLUMN tidemark.deferred.reset IS 'true if the campaign''s rows are deleted before the next event is applied';
+COMMENT ON COLUMN tidemark.deferred.reset IS
+    'true if the campaign''s rows are deleted before the next event is applied';
 COMMENT ON COLUMN tidemark.deferred.projection_version IS 'version that failed';
 COMMENT ON COLUMN tidemark.deferred.event_id IS 'id of the failing event';
 COMMENT ON COLUMN tidemark.deferred.event_type IS 'type of the failing event';

@@ -54,7 +54,8 @@ CREATE TABLE tidemark.erasure_secret (
     inner_block bytea NOT NULL CHECK (octet_length(inner_block) = 64),
     outer_block bytea NOT NULL CHECK (octet_length(outer_block) = 64)
 );
-COMMENT ON TABLE tidemark.erasure_secret IS 'Secret from which keys of erasures are derived. For the owner''s functions alone.';
+COMMENT ON TABLE tidemark.erasure_secret IS
+    'Secret from which keys of erasures are derived. For the owner''s functions alone.';
 COMMENT ON COLUMN tidemark.erasure_secret.one IS 'there is one row';
 COMMENT ON COLUMN tidemark.erasure_secret.inner_block IS 'the secret with the inner padding of HMAC';
 COMMENT ON COLUMN tidemark.erasure_secret.outer_block IS 'the secret with the outer padding of HMAC';
@@ -96,7 +97,8 @@ CREATE TABLE tidemark.erased_events (
 );
 CREATE INDEX erased_events_position_idx ON tidemark.erased_events (position);
 COMMENT ON TABLE tidemark.erased_events IS 'Events of an erasure.';
-COMMENT ON COLUMN tidemark.erased_events.tags IS 'keyed hashes of the tags that it had, for the notices of later erasures';
+COMMENT ON COLUMN tidemark.erased_events.tags IS
+    'keyed hashes of the tags that it had, for the notices of later erasures';
 COMMENT ON COLUMN tidemark.erased_events.calls IS
     'elements of erasures.took at that time: the next one, if there is one by now, has the personal fields that it lost';
 

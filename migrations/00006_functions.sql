@@ -181,7 +181,8 @@ END
 $$;
 
 -- refuse_event raises TM004 for one event.
-CREATE OR REPLACE FUNCTION tidemark.refuse_event(p_campaign_id text, p_ord bigint, p_event jsonb, p_field text, p_reason text)
+CREATE OR REPLACE FUNCTION tidemark.refuse_event(p_campaign_id text, p_ord bigint, p_event jsonb, p_field text,
+        p_reason text)
     RETURNS void
     LANGUAGE plpgsql
     SET search_path = pg_catalog, pg_temp
@@ -370,9 +371,9 @@ END
 $$;
 
 -- type_key returns the key of the bucket of a type. Conditions lock such keys, and those of tags
--- (docs/adr/0008), until the transaction ends. An append takes shared
--- locks on the buckets of its event types and on each tag, alone and combined with the type. A
--- condition takes the same keys exclusively. The key of a tag alone has a NULL type.
+-- (docs/adr/0008), until the transaction ends. An append takes shared locks on the buckets of its
+-- event types and on each tag, alone and combined with the type. A condition takes the same keys
+-- exclusively. The key of a tag alone has a NULL type.
 CREATE OR REPLACE FUNCTION tidemark.type_key(p_type text) RETURNS bigint
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN tidemark.lock_key(32006, 0) | (hashtextextended(p_type, 0) & 63);
@@ -653,7 +654,8 @@ $$;
 
 -- erased_hashes returns the hashes of values for tidemark.erased_values. Of a long one it is that of the
 -- first 8 words.
-CREATE OR REPLACE FUNCTION tidemark.erased_hashes(p_key bytea, p_values text[]) RETURNS TABLE (hash bytea, words smallint)
+CREATE OR REPLACE FUNCTION tidemark.erased_hashes(p_key bytea, p_values text[])
+    RETURNS TABLE (hash bytea, words smallint)
     LANGUAGE sql STABLE
     SET jit = off
     SET search_path = pg_catalog, pg_temp
@@ -671,7 +673,8 @@ $$;
 
 -- refuse_version raises TM001: the campaign is not at the expected seq. It never returns. Its
 -- return type lets it be used where a seq is expected.
-CREATE OR REPLACE FUNCTION tidemark.refuse_version(p_campaign_id text, p_expected bigint, p_actual bigint) RETURNS bigint
+CREATE OR REPLACE FUNCTION tidemark.refuse_version(p_campaign_id text, p_expected bigint, p_actual bigint)
+    RETURNS bigint
     LANGUAGE plpgsql
     SET search_path = pg_catalog, pg_temp
 AS $$
@@ -1659,8 +1662,8 @@ $$;
 -- the campaigns that it returns plus those that others hold (at most p_steps), not the backlog.
 -- next_expiry is the earliest expiry among the leases it passed. next_cursor is where the next
 -- claim continues, '' once it has been all around. A paused group has no work.
-CREATE OR REPLACE FUNCTION tidemark.claim_around(p_group text, p_owner text, p_cursor text, p_limit integer, p_ttl interval,
-    p_steps integer,
+CREATE OR REPLACE FUNCTION tidemark.claim_around(p_group text, p_owner text, p_cursor text, p_limit integer,
+    p_ttl interval, p_steps integer,
         OUT campaign_ids text[], OUT generations bigint[], OUT checkpoints bigint[], OUT next_cursor text,
             OUT next_expiry timestamptz, OUT crashed_ids text[])
     LANGUAGE plpgsql
@@ -1845,8 +1848,8 @@ $$;
 -- campaigns of the journal after p_after, so that nothing is missed; next_after is '' after the last
 -- one. next_cursor is '' if nothing else can be claimed now. dead is about how many rows of the
 -- outbox vacuum has yet to remove.
-CREATE OR REPLACE FUNCTION tidemark.claim_recent(p_group text, p_owner text, p_since bigint, p_known text[], p_after text,
-    p_turn integer, p_limit integer, p_ttl interval,
+CREATE OR REPLACE FUNCTION tidemark.claim_recent(p_group text, p_owner text, p_since bigint, p_known text[],
+    p_after text, p_turn integer, p_limit integer, p_ttl interval,
         OUT campaign_ids text[], OUT generations bigint[], OUT checkpoints bigint[], OUT next_cursor text,
             OUT next_expiry timestamptz, OUT crashed_ids text[], OUT next_since bigint, OUT known_ids text[],
                 OUT next_after text, OUT dead bigint)
@@ -2406,8 +2409,8 @@ $$;
 -- The list starts over when the campaign has moved on, or when the last death is an hour old. A
 -- deadly event kills again as soon as it is retried, which is within a lease's life and the time of
 -- a restart. Owners that are alive remove themselves from the list (see Keeper.Beat).
-CREATE OR REPLACE FUNCTION tidemark.note_crashes(p_group text, p_campaign_ids text[], p_checkpoints bigint[], p_owners text[],
-    p_expired timestamptz[], p_ttl interval) RETURNS text[]
+CREATE OR REPLACE FUNCTION tidemark.note_crashes(p_group text, p_campaign_ids text[], p_checkpoints bigint[],
+    p_owners text[], p_expired timestamptz[], p_ttl interval) RETURNS text[]
     LANGUAGE plpgsql
     SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off
         SET plan_cache_mode = force_generic_plan SET jit = off
@@ -2682,7 +2685,8 @@ $$;
 
 -- without takes the texts, numbers and fields out of a document that hold one of the values, or puts
 -- p_instead in the place of the texts and numbers.
-CREATE OR REPLACE FUNCTION tidemark.without(p_document jsonb, p_values text[], p_instead jsonb DEFAULT NULL) RETURNS jsonb
+CREATE OR REPLACE FUNCTION tidemark.without(p_document jsonb, p_values text[], p_instead jsonb DEFAULT NULL)
+    RETURNS jsonb
     LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
     SET search_path = pg_catalog, pg_temp
 AS $$
@@ -2718,7 +2722,8 @@ $$;
 -- payload, metadata, tags, actor and aggregate. Otherwise the fields of the paths go from the payload:
 -- $actor, $aggregate_id, $tags and $metadata name what is beside it, and $tags.KEY and $metadata.FIELD a
 -- part. Beside the payload goes also what holds a value that went, or one of p_values.
-CREATE OR REPLACE FUNCTION tidemark.erased_form(p_event tidemark.journal, p_paths jsonb, p_values text[]) RETURNS tidemark.journal
+CREATE OR REPLACE FUNCTION tidemark.erased_form(p_event tidemark.journal, p_paths jsonb, p_values text[])
+    RETURNS tidemark.journal
     LANGUAGE plpgsql STABLE
     SET search_path = pg_catalog, pg_temp
 AS $$
@@ -2793,7 +2798,8 @@ $$;
 -- erase_traces takes what failed campaigns, parked events and the failure log tell of a campaign, and
 -- with p_scheduled its scheduled appends. Callers have fenced the leases before, as workers lock them
 -- before the rows of failed campaigns.
-CREATE OR REPLACE FUNCTION tidemark.erase_traces(p_erasure bigint, p_generation bigint, p_campaign_id text, p_scheduled boolean)
+CREATE OR REPLACE FUNCTION tidemark.erase_traces(p_erasure bigint, p_generation bigint, p_campaign_id text,
+        p_scheduled boolean)
     RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER
     SET jit = off SET search_path = pg_catalog, pg_temp
@@ -2832,8 +2838,9 @@ REVOKE ALL ON FUNCTION tidemark.erase_traces FROM PUBLIC;
 -- fields from the events of the subjects. If a subject field is one of them, it then deletes those that still
 -- hold a subject. It reads p_most rows after p_after and returns the id of the last, NULL at the end, and
 -- the number of rows. Without an erasure it only counts.
-CREATE OR REPLACE FUNCTION tidemark.erase_scheduled(p_erasure bigint, p_generation bigint, p_campaign_id text, p_subjects text[],
-        p_fields jsonb, p_personal jsonb, p_after bigint, p_most integer, OUT last bigint, OUT changed bigint)
+CREATE OR REPLACE FUNCTION tidemark.erase_scheduled(p_erasure bigint, p_generation bigint, p_campaign_id text,
+        p_subjects text[], p_fields jsonb, p_personal jsonb, p_after bigint, p_most integer, OUT last bigint,
+        OUT changed bigint)
     LANGUAGE plpgsql SECURITY DEFINER
     SET jit = off SET search_path = pg_catalog, pg_temp
 AS $$
@@ -2945,8 +2952,8 @@ REVOKE ALL ON FUNCTION tidemark.erase_keys FROM PUBLIC;
 
 -- erase_items takes the keys of subjects and of erased events from the items and requests of operations. It
 -- reads p_most operations after p_after and returns the id of the last, NULL at the end.
-CREATE OR REPLACE FUNCTION tidemark.erase_items(p_erasure bigint, p_generation bigint, p_subjects text[], p_after bigint,
-        p_most integer) RETURNS bigint
+CREATE OR REPLACE FUNCTION tidemark.erase_items(p_erasure bigint, p_generation bigint, p_subjects text[],
+        p_after bigint, p_most integer) RETURNS bigint
     LANGUAGE plpgsql SECURITY DEFINER
     SET jit = off SET search_path = pg_catalog, pg_temp
 AS $$
@@ -3062,8 +3069,8 @@ $$;
 -- interrupted, it takes that erasure over, with the fields of both calls. Erased events have the number of their
 -- call, so none of them changes. While another holds it, it raises TM017. Without p_new it begins no new one and
 -- returns no row. The log of operators has each holder.
-CREATE OR REPLACE FUNCTION tidemark.begin_erasure(p_campaign_id text, p_subjects text[], p_fields jsonb, p_personal jsonb,
-        p_actor text, p_reason text, p_new boolean)
+CREATE OR REPLACE FUNCTION tidemark.begin_erasure(p_campaign_id text, p_subjects text[], p_fields jsonb,
+        p_personal jsonb, p_actor text, p_reason text, p_new boolean)
     RETURNS TABLE (id bigint, generation bigint, key bytea, began_at timestamptz, continued boolean, fields jsonb,
         personal jsonb, changed jsonb)
     LANGUAGE plpgsql SECURITY DEFINER
@@ -3287,10 +3294,10 @@ BEGIN ATOMIC
 END;
 REVOKE ALL ON FUNCTION tidemark.end_change FROM PUBLIC;
 
--- refuse_change lets tidemark.erase through (erasure_events.sql), which keeps an event's
--- place, type, id and times, and tidemark.archive and restore (archives.sql): an archive
--- deletes events or leaves stubs, with version 0, and a restore deletes stubs. Roles that do not own the
--- tables may not change them at all.
+-- refuse_change lets tidemark.erase through (erasure_events.sql), which keeps an event's place,
+-- type, id and times, and tidemark.archive and restore (archives.sql): an archive deletes events or
+-- leaves stubs, with version 0, and a restore deletes stubs. Roles that do not own the tables may
+-- not change them at all.
 CREATE OR REPLACE FUNCTION tidemark.refuse_change() RETURNS trigger
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = pg_catalog, pg_temp
@@ -3595,7 +3602,8 @@ REVOKE ALL ON FUNCTION tidemark.forget_key FROM PUBLIC;
 
 -- rewrap_keys puts keys that were wrapped anew in the place of those that p_before wraps, and returns how
 -- many. The log of operators has each call: who overwrites keys can make what they seal unreadable.
-CREATE OR REPLACE FUNCTION tidemark.rewrap_keys(p_ids uuid[], p_before text[], p_wrapped bytea[], p_by text) RETURNS bigint
+CREATE OR REPLACE FUNCTION tidemark.rewrap_keys(p_ids uuid[], p_before text[], p_wrapped bytea[], p_by text)
+    RETURNS bigint
     LANGUAGE plpgsql SECURITY DEFINER
     SET jit = off SET search_path = pg_catalog, pg_temp
 AS $$
@@ -3888,17 +3896,16 @@ $$;
 -- +goose StatementBegin
 -- Leases of campaigns, and the checkpoints that they guard.
 --
--- leases, outbox and deferred swing between empty and millions of rows while one plan stays cached. So
--- these functions, and those of claims.sql, crashes.sql, outbox.sql and projections.sql, run under
--- settings and in a form that leave the planner one choice. Each probes the
--- primary key for every named campaign (a lateral subquery that cannot be pulled up), then locks
--- the row, which cannot move meanwhile, and updates it by its place (ctid).
--- While an old snapshot keeps vacuum from dead rows (docs/adr/0020), a lease has hundreds of dead
--- versions, each with an entry in the index. Equal keys stand in the order of their places and the
--- table grows at its end, so a probe backwards usually meets the live version first. Postgres drops
--- an ORDER BY after a campaign_id that is given by =, so these probes say BETWEEN.
--- A woken worker usually has one campaign. Separate statements for one campaign do the same as
--- those for many and start sooner.
+-- leases, outbox and deferred swing between empty and millions of rows while one plan stays cached.
+-- So these functions, and those of claims.sql, crashes.sql, outbox.sql and projections.sql, run
+-- under settings and in a form that leave the planner one choice. Each probes the primary key for
+-- every named campaign (a lateral subquery that cannot be pulled up), then locks the row, which
+-- cannot move meanwhile, and updates it by its place (ctid). While an old snapshot keeps vacuum
+-- from dead rows (docs/adr/0020), a lease has hundreds of dead versions, each with an entry in the
+-- index. Equal keys stand in the order of their places and the table grows at its end, so a probe
+-- backwards usually meets the live version first. Postgres drops an ORDER BY after a campaign_id
+-- that is given by =, so these probes say BETWEEN. A woken worker usually has one campaign.
+-- Separate statements for one campaign do the same as those for many and start sooner.
 
 -- acquire_leases leases the campaigns that are free: p_idle have a lease row, p_new had none a
 -- moment ago. Each array names a campaign once. Rows are locked in the order of campaign_id. A row
@@ -3908,8 +3915,9 @@ $$;
 -- died, or that lost the database for longer than its TTL: crashes are detected only here.
 -- crashed_ids lists the leased campaigns with a row in tidemark.crashes: those just recorded, and
 -- suspects whose checkpoint has not moved.
-CREATE OR REPLACE FUNCTION tidemark.acquire_leases(p_group text, p_owner text, p_idle text[], p_new text[], p_ttl interval,
-        OUT campaign_ids text[], OUT generations bigint[], OUT checkpoints bigint[], OUT crashed_ids text[])
+CREATE OR REPLACE FUNCTION tidemark.acquire_leases(p_group text, p_owner text, p_idle text[], p_new text[],
+        p_ttl interval, OUT campaign_ids text[], OUT generations bigint[], OUT checkpoints bigint[],
+        OUT crashed_ids text[])
     LANGUAGE plpgsql
     SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off
         SET plan_cache_mode = force_generic_plan SET jit = off
@@ -4120,7 +4128,8 @@ $$;
 -- release gives back leases without moving their checkpoints. Leases that another transaction is
 -- writing come last, with a wait of at most 300 ms. If that transaction rolls back, the lease
 -- expires by itself.
-CREATE OR REPLACE FUNCTION tidemark.release(p_group text, p_owner text, p_campaign_ids text[], p_generations bigint[]) RETURNS void
+CREATE OR REPLACE FUNCTION tidemark.release(p_group text, p_owner text, p_campaign_ids text[], p_generations bigint[])
+    RETURNS void
     LANGUAGE plpgsql
     SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off
         SET plan_cache_mode = force_generic_plan SET jit = off
@@ -4186,7 +4195,8 @@ $$;
 -- has paused, and all campaigns of a paused group. Without p_wait it also skips campaigns that are
 -- held, or whose row another transaction is writing. Rows are locked in the order of campaign_id.
 -- Name each campaign once.
-CREATE OR REPLACE FUNCTION tidemark.take_over(p_group text, p_owner text, p_campaign_ids text[], p_wait boolean, p_ttl interval)
+CREATE OR REPLACE FUNCTION tidemark.take_over(p_group text, p_owner text, p_campaign_ids text[], p_wait boolean,
+        p_ttl interval)
     RETURNS TABLE (campaign_id text, generation bigint, checkpoint bigint)
     LANGUAGE plpgsql
     SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off
@@ -4244,8 +4254,8 @@ CREATE OR REPLACE FUNCTION tidemark.hash_log(p_previous bytea, p_row tidemark.op
 
 -- walk_log checks up to p_limit rows after the link p_link, whose hash is p_hash. It stops at the
 -- first row that breaks the chain.
-CREATE OR REPLACE FUNCTION tidemark.walk_log(p_link bigint, p_hash bytea, p_limit integer, OUT link bigint, OUT hash bytea,
-    OUT fault text)
+CREATE OR REPLACE FUNCTION tidemark.walk_log(p_link bigint, p_hash bytea, p_limit integer, OUT link bigint,
+    OUT hash bytea, OUT fault text)
     LANGUAGE plpgsql STABLE
     SET enable_seqscan = off SET jit = off SET search_path = pg_catalog, pg_temp
 AS $$
@@ -4409,7 +4419,8 @@ REVOKE EXECUTE ON FUNCTION tidemark.prune_log FROM PUBLIC;
 -- complete deletes the work items of each campaign from its old checkpoint up to its new one, so that
 -- it does not step over items that are already deleted. If the checkpoint stays, it deletes all items
 -- up to there: work that was already done may have been filed again.
-CREATE OR REPLACE FUNCTION tidemark.complete(p_group text, p_campaign_ids text[], p_from bigint[], p_to bigint[]) RETURNS bigint
+CREATE OR REPLACE FUNCTION tidemark.complete(p_group text, p_campaign_ids text[], p_from bigint[], p_to bigint[])
+    RETURNS bigint
     LANGUAGE plpgsql
     SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off
         SET plan_cache_mode = force_generic_plan SET jit = off
@@ -4586,7 +4597,8 @@ $$;
 
 -- query_terms splits a query {"items": [{"types": […], "tags": […]}]} into terms, one for each item
 -- and type. The type is NULL where the item names none. A query without items selects everything.
-CREATE OR REPLACE FUNCTION tidemark.query_terms(p_query jsonb) RETURNS TABLE (item integer, event_type text, tags text[])
+CREATE OR REPLACE FUNCTION tidemark.query_terms(p_query jsonb)
+    RETURNS TABLE (item integer, event_type text, tags text[])
     LANGUAGE plpgsql IMMUTABLE ROWS 4
     SET search_path = pg_catalog, pg_temp
 AS $$
@@ -4863,8 +4875,8 @@ $$;
 -- their leases, and returns those pairs. Positions never go back. It first locks rows in the order
 -- of the key, then writes in a statement of its own whose snapshot has the locked rows (as in
 -- advance). p_published counts the events sent. Sending any clears the pair's error.
-CREATE OR REPLACE FUNCTION tidemark.move_readers(p_owner text, p_topics text[], p_publishers text[], p_generations bigint[],
-    p_positions bigint[], p_published bigint[],
+CREATE OR REPLACE FUNCTION tidemark.move_readers(p_owner text, p_topics text[], p_publishers text[],
+    p_generations bigint[], p_positions bigint[], p_published bigint[],
         p_release boolean[], p_ttl interval) RETURNS TABLE (topic text, publisher text)
     LANGUAGE plpgsql
     SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off
@@ -5172,8 +5184,8 @@ END
 $$;
 
 -- cancel_for_operator is cancel_scheduled as an act: the log of operators says who did it.
-CREATE OR REPLACE FUNCTION tidemark.cancel_for_operator(p_id bigint, p_actor text, p_reason text, p_way text, p_token_id bigint,
-    p_address text) RETURNS boolean
+CREATE OR REPLACE FUNCTION tidemark.cancel_for_operator(p_id bigint, p_actor text, p_reason text, p_way text,
+    p_token_id bigint, p_address text) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = pg_catalog, pg_temp
 AS $$
@@ -5203,8 +5215,8 @@ REVOKE EXECUTE ON FUNCTION tidemark.cancel_for_operator FROM PUBLIC;
 -- reschedule moves a scheduled append to another time, and returns that and the time it had. A refused append
 -- begins anew. moved is false if the append has been made or cancelled, or its events were appended otherwise.
 -- It waits as cancel_scheduled does. A sleeping worker is woken if the append is due before its next look.
-CREATE OR REPLACE FUNCTION tidemark.reschedule(p_id bigint, p_due timestamptz, OUT moved boolean, OUT due_at timestamptz,
-    OUT was_due_at timestamptz)
+CREATE OR REPLACE FUNCTION tidemark.reschedule(p_id bigint, p_due timestamptz, OUT moved boolean,
+    OUT due_at timestamptz, OUT was_due_at timestamptz)
     LANGUAGE plpgsql
     SET search_path = pg_catalog, pg_temp
 AS $$
@@ -5241,7 +5253,8 @@ $$;
 
 -- reschedule_for_operator is reschedule as an act: the log of operators says who did it.
 CREATE OR REPLACE FUNCTION tidemark.reschedule_for_operator(p_id bigint, p_due timestamptz, p_actor text, p_reason text,
-    p_way text, p_token_id bigint, p_address text, OUT moved boolean, OUT due_at timestamptz, OUT was_due_at timestamptz)
+    p_way text, p_token_id bigint, p_address text, OUT moved boolean, OUT due_at timestamptz,
+    OUT was_due_at timestamptz)
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = pg_catalog, pg_temp
 AS $$
@@ -5276,7 +5289,8 @@ REVOKE EXECUTE ON FUNCTION tidemark.reschedule_for_operator FROM PUBLIC;
 
 -- append_expecting makes an append of a process that expects its campaign at a seq. If the campaign
 -- stands elsewhere, it appends an event of the type p_refused instead, or raises TM001 without one.
-CREATE OR REPLACE FUNCTION tidemark.append_expecting(p_campaign_id text, p_events jsonb, p_expect bigint, p_refused text)
+CREATE OR REPLACE FUNCTION tidemark.append_expecting(p_campaign_id text, p_events jsonb, p_expect bigint,
+        p_refused text)
     RETURNS TABLE (seq bigint, duplicate boolean)
     LANGUAGE plpgsql
     SET search_path = pg_catalog, pg_temp
@@ -5343,19 +5357,19 @@ AS $$
 $$;
 
 -- fire_scheduled makes up to p_limit due appends in one transaction, in the order of (attempt_at,
--- id) after the given place, without the campaigns in p_skip. The campaign's own lock is the lease: its holder reads the campaign's
--- first due appends, makes them and deletes them, so their order holds among any number of workers,
--- and a dead worker holds nothing. All locks are tried and never waited for, so an open transaction
--- delays its own campaign alone. Such campaigns are returned in busy. With p_campaign_id the call is
--- for this campaign alone and waits 300 ms for its locks, like any append: a campaign whose lock
--- always has a queue would never be free.
+-- id) after the given place, without the campaigns in p_skip. The campaign's own lock is the lease:
+-- its holder reads the campaign's first due appends, makes them and deletes them, so their order
+-- holds among any number of workers, and a dead worker holds nothing. All locks are tried and never
+-- waited for, so an open transaction delays its own campaign alone. Such campaigns are returned in
+-- busy. With p_campaign_id the call is for this campaign alone and waits 300 ms for its locks, like
+-- any append: a campaign whose lock always has a queue would never be free.
 --
 -- With p_wait the caller is about to sleep for so long at most, and for a day. If it listens, the call first says
 -- so in tidemark.next_look, and then looks. wait is the time to sleep. held counts due appends that
 -- a caller is cancelling.
-CREATE OR REPLACE FUNCTION tidemark.fire_scheduled(p_limit integer, p_campaign_id text, p_after timestamptz, p_after_id bigint,
-    p_skip text[], p_wait interval, p_listens boolean, OUT fired bigint, OUT refused bigint, OUT held bigint, OUT busy text[], OUT more boolean,
-    OUT after timestamptz, OUT after_id bigint, OUT wait interval)
+CREATE OR REPLACE FUNCTION tidemark.fire_scheduled(p_limit integer, p_campaign_id text, p_after timestamptz,
+    p_after_id bigint, p_skip text[], p_wait interval, p_listens boolean, OUT fired bigint, OUT refused bigint,
+    OUT held bigint, OUT busy text[], OUT more boolean, OUT after timestamptz, OUT after_id bigint, OUT wait interval)
     LANGUAGE plpgsql
     SET lock_timeout = '300ms'
     SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off
@@ -5748,8 +5762,8 @@ $$;
 -- create_token creates a token that expires after p_lifetime (NULL: never) and returns its id, or
 -- NULL if the name is taken. p_actor and the arguments after it identify the caller for the
 -- operators' log.
-CREATE OR REPLACE FUNCTION tidemark.create_token(p_name text, p_role text, p_hash bytea, p_lifetime interval, p_actor text,
-        p_reason text, p_way text, p_token_id bigint, p_address text) RETURNS bigint
+CREATE OR REPLACE FUNCTION tidemark.create_token(p_name text, p_role text, p_hash bytea, p_lifetime interval,
+        p_actor text, p_reason text, p_way text, p_token_id bigint, p_address text) RETURNS bigint
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = pg_catalog, pg_temp
 AS $$
@@ -5788,8 +5802,8 @@ REVOKE EXECUTE ON FUNCTION tidemark.create_token FROM PUBLIC;
 
 -- revoke_token revokes the token with that name, and reports whether there was one. The other
 -- arguments are as for create_token.
-CREATE OR REPLACE FUNCTION tidemark.revoke_token(p_name text, p_actor text, p_reason text, p_way text, p_token_id bigint,
-        p_address text) RETURNS boolean
+CREATE OR REPLACE FUNCTION tidemark.revoke_token(p_name text, p_actor text, p_reason text, p_way text,
+        p_token_id bigint, p_address text) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = pg_catalog, pg_temp
 AS $$
@@ -6010,7 +6024,8 @@ $$;
 -- at a campaign's end.
 -- A projection across campaigns stands where its last partition does, and at_seq is a position. Only its
 -- code knows the key of an event: that an earlier event holds the key back is not seen here.
-CREATE OR REPLACE FUNCTION tidemark.applied(p_campaign_ids text[], p_seqs bigint[], p_positions bigint[], p_projections text[])
+CREATE OR REPLACE FUNCTION tidemark.applied(p_campaign_ids text[], p_seqs bigint[], p_positions bigint[],
+        p_projections text[])
     RETURNS TABLE (state text, at_seq bigint, message text, event_id uuid)
     LANGUAGE plpgsql STABLE
     SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off

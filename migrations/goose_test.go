@@ -60,5 +60,7 @@ func TestTheGooseToolAppliesTheFilesAsTheyAre(t *testing.T) {
 	}
 	run("up")
 	sameCatalogue(t, "after up, down, up", catalogue(t, byTool), want)
+	run("redo")
+	sameCatalogue(t, "after redo", catalogue(t, byTool), want)
 	must(t, migrations.Up(t.Context(), byTool)) // each continues where the other stopped
 }

@@ -2,7 +2,8 @@
 
 -- refuse_version raises TM001: the campaign is not at the expected seq. It never returns. Its
 -- return type lets it be used where a seq is expected.
-CREATE OR REPLACE FUNCTION tidemark.refuse_version(p_campaign_id text, p_expected bigint, p_actual bigint) RETURNS bigint
+CREATE OR REPLACE FUNCTION tidemark.refuse_version(p_campaign_id text, p_expected bigint, p_actual bigint)
+    RETURNS bigint
     LANGUAGE plpgsql
     SET search_path = pg_catalog, pg_temp
 AS $$

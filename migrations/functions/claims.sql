@@ -6,8 +6,8 @@
 -- the campaigns that it returns plus those that others hold (at most p_steps), not the backlog.
 -- next_expiry is the earliest expiry among the leases it passed. next_cursor is where the next
 -- claim continues, '' once it has been all around. A paused group has no work.
-CREATE OR REPLACE FUNCTION tidemark.claim_around(p_group text, p_owner text, p_cursor text, p_limit integer, p_ttl interval,
-    p_steps integer,
+CREATE OR REPLACE FUNCTION tidemark.claim_around(p_group text, p_owner text, p_cursor text, p_limit integer,
+    p_ttl interval, p_steps integer,
         OUT campaign_ids text[], OUT generations bigint[], OUT checkpoints bigint[], OUT next_cursor text,
             OUT next_expiry timestamptz, OUT crashed_ids text[])
     LANGUAGE plpgsql
@@ -192,8 +192,8 @@ $$;
 -- campaigns of the journal after p_after, so that nothing is missed; next_after is '' after the last
 -- one. next_cursor is '' if nothing else can be claimed now. dead is about how many rows of the
 -- outbox vacuum has yet to remove.
-CREATE OR REPLACE FUNCTION tidemark.claim_recent(p_group text, p_owner text, p_since bigint, p_known text[], p_after text,
-    p_turn integer, p_limit integer, p_ttl interval,
+CREATE OR REPLACE FUNCTION tidemark.claim_recent(p_group text, p_owner text, p_since bigint, p_known text[],
+    p_after text, p_turn integer, p_limit integer, p_ttl interval,
         OUT campaign_ids text[], OUT generations bigint[], OUT checkpoints bigint[], OUT next_cursor text,
             OUT next_expiry timestamptz, OUT crashed_ids text[], OUT next_since bigint, OUT known_ids text[],
                 OUT next_after text, OUT dead bigint)

@@ -52,8 +52,8 @@ $$;
 -- The list starts over when the campaign has moved on, or when the last death is an hour old. A
 -- deadly event kills again as soon as it is retried, which is within a lease's life and the time of
 -- a restart. Owners that are alive remove themselves from the list (see Keeper.Beat).
-CREATE OR REPLACE FUNCTION tidemark.note_crashes(p_group text, p_campaign_ids text[], p_checkpoints bigint[], p_owners text[],
-    p_expired timestamptz[], p_ttl interval) RETURNS text[]
+CREATE OR REPLACE FUNCTION tidemark.note_crashes(p_group text, p_campaign_ids text[], p_checkpoints bigint[],
+    p_owners text[], p_expired timestamptz[], p_ttl interval) RETURNS text[]
     LANGUAGE plpgsql
     SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off
         SET plan_cache_mode = force_generic_plan SET jit = off

@@ -46,7 +46,8 @@ $$;
 
 -- without takes the texts, numbers and fields out of a document that hold one of the values, or puts
 -- p_instead in the place of the texts and numbers.
-CREATE OR REPLACE FUNCTION tidemark.without(p_document jsonb, p_values text[], p_instead jsonb DEFAULT NULL) RETURNS jsonb
+CREATE OR REPLACE FUNCTION tidemark.without(p_document jsonb, p_values text[], p_instead jsonb DEFAULT NULL)
+    RETURNS jsonb
     LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
     SET search_path = pg_catalog, pg_temp
 AS $$
@@ -82,7 +83,8 @@ $$;
 -- payload, metadata, tags, actor and aggregate. Otherwise the fields of the paths go from the payload:
 -- $actor, $aggregate_id, $tags and $metadata name what is beside it, and $tags.KEY and $metadata.FIELD a
 -- part. Beside the payload goes also what holds a value that went, or one of p_values.
-CREATE OR REPLACE FUNCTION tidemark.erased_form(p_event tidemark.journal, p_paths jsonb, p_values text[]) RETURNS tidemark.journal
+CREATE OR REPLACE FUNCTION tidemark.erased_form(p_event tidemark.journal, p_paths jsonb, p_values text[])
+    RETURNS tidemark.journal
     LANGUAGE plpgsql STABLE
     SET search_path = pg_catalog, pg_temp
 AS $$

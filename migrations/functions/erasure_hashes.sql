@@ -96,7 +96,8 @@ $$;
 
 -- erased_hashes returns the hashes of values for tidemark.erased_values. Of a long one it is that of the
 -- first 8 words.
-CREATE OR REPLACE FUNCTION tidemark.erased_hashes(p_key bytea, p_values text[]) RETURNS TABLE (hash bytea, words smallint)
+CREATE OR REPLACE FUNCTION tidemark.erased_hashes(p_key bytea, p_values text[])
+    RETURNS TABLE (hash bytea, words smallint)
     LANGUAGE sql STABLE
     SET jit = off
     SET search_path = pg_catalog, pg_temp

@@ -3,7 +3,8 @@
 -- erase_traces takes what failed campaigns, parked events and the failure log tell of a campaign, and
 -- with p_scheduled its scheduled appends. Callers have fenced the leases before, as workers lock them
 -- before the rows of failed campaigns.
-CREATE OR REPLACE FUNCTION tidemark.erase_traces(p_erasure bigint, p_generation bigint, p_campaign_id text, p_scheduled boolean)
+CREATE OR REPLACE FUNCTION tidemark.erase_traces(p_erasure bigint, p_generation bigint, p_campaign_id text,
+        p_scheduled boolean)
     RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER
     SET jit = off SET search_path = pg_catalog, pg_temp
@@ -42,8 +43,9 @@ REVOKE ALL ON FUNCTION tidemark.erase_traces FROM PUBLIC;
 -- fields from the events of the subjects. If a subject field is one of them, it then deletes those that still
 -- hold a subject. It reads p_most rows after p_after and returns the id of the last, NULL at the end, and
 -- the number of rows. Without an erasure it only counts.
-CREATE OR REPLACE FUNCTION tidemark.erase_scheduled(p_erasure bigint, p_generation bigint, p_campaign_id text, p_subjects text[],
-        p_fields jsonb, p_personal jsonb, p_after bigint, p_most integer, OUT last bigint, OUT changed bigint)
+CREATE OR REPLACE FUNCTION tidemark.erase_scheduled(p_erasure bigint, p_generation bigint, p_campaign_id text,
+        p_subjects text[], p_fields jsonb, p_personal jsonb, p_after bigint, p_most integer, OUT last bigint,
+        OUT changed bigint)
     LANGUAGE plpgsql SECURITY DEFINER
     SET jit = off SET search_path = pg_catalog, pg_temp
 AS $$
@@ -155,8 +157,8 @@ REVOKE ALL ON FUNCTION tidemark.erase_keys FROM PUBLIC;
 
 -- erase_items takes the keys of subjects and of erased events from the items and requests of operations. It
 -- reads p_most operations after p_after and returns the id of the last, NULL at the end.
-CREATE OR REPLACE FUNCTION tidemark.erase_items(p_erasure bigint, p_generation bigint, p_subjects text[], p_after bigint,
-        p_most integer) RETURNS bigint
+CREATE OR REPLACE FUNCTION tidemark.erase_items(p_erasure bigint, p_generation bigint, p_subjects text[],
+        p_after bigint, p_most integer) RETURNS bigint
     LANGUAGE plpgsql SECURITY DEFINER
     SET jit = off SET search_path = pg_catalog, pg_temp
 AS $$

@@ -27,8 +27,8 @@ $$;
 -- interrupted, it takes that erasure over, with the fields of both calls. Erased events have the number of their
 -- call, so none of them changes. While another holds it, it raises TM017. Without p_new it begins no new one and
 -- returns no row. The log of operators has each holder.
-CREATE OR REPLACE FUNCTION tidemark.begin_erasure(p_campaign_id text, p_subjects text[], p_fields jsonb, p_personal jsonb,
-        p_actor text, p_reason text, p_new boolean)
+CREATE OR REPLACE FUNCTION tidemark.begin_erasure(p_campaign_id text, p_subjects text[], p_fields jsonb,
+        p_personal jsonb, p_actor text, p_reason text, p_new boolean)
     RETURNS TABLE (id bigint, generation bigint, key bytea, began_at timestamptz, continued boolean, fields jsonb,
         personal jsonb, changed jsonb)
     LANGUAGE plpgsql SECURITY DEFINER

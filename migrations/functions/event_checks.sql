@@ -172,7 +172,8 @@ END
 $$;
 
 -- refuse_event raises TM004 for one event.
-CREATE OR REPLACE FUNCTION tidemark.refuse_event(p_campaign_id text, p_ord bigint, p_event jsonb, p_field text, p_reason text)
+CREATE OR REPLACE FUNCTION tidemark.refuse_event(p_campaign_id text, p_ord bigint, p_event jsonb, p_field text,
+        p_reason text)
     RETURNS void
     LANGUAGE plpgsql
     SET search_path = pg_catalog, pg_temp

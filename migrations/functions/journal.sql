@@ -41,10 +41,10 @@ BEGIN ATOMIC
 END;
 REVOKE ALL ON FUNCTION tidemark.end_change FROM PUBLIC;
 
--- refuse_change lets tidemark.erase through (erasure_events.sql), which keeps an event's
--- place, type, id and times, and tidemark.archive and restore (archives.sql): an archive
--- deletes events or leaves stubs, with version 0, and a restore deletes stubs. Roles that do not own the
--- tables may not change them at all.
+-- refuse_change lets tidemark.erase through (erasure_events.sql), which keeps an event's place,
+-- type, id and times, and tidemark.archive and restore (archives.sql): an archive deletes events or
+-- leaves stubs, with version 0, and a restore deletes stubs. Roles that do not own the tables may
+-- not change them at all.
 CREATE OR REPLACE FUNCTION tidemark.refuse_change() RETURNS trigger
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = pg_catalog, pg_temp

@@ -130,7 +130,8 @@ REVOKE ALL ON FUNCTION tidemark.forget_key FROM PUBLIC;
 
 -- rewrap_keys puts keys that were wrapped anew in the place of those that p_before wraps, and returns how
 -- many. The log of operators has each call: who overwrites keys can make what they seal unreadable.
-CREATE OR REPLACE FUNCTION tidemark.rewrap_keys(p_ids uuid[], p_before text[], p_wrapped bytea[], p_by text) RETURNS bigint
+CREATE OR REPLACE FUNCTION tidemark.rewrap_keys(p_ids uuid[], p_before text[], p_wrapped bytea[], p_by text)
+    RETURNS bigint
     LANGUAGE plpgsql SECURITY DEFINER
     SET jit = off SET search_path = pg_catalog, pg_temp
 AS $$

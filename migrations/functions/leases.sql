@@ -1,16 +1,15 @@
 -- Leases of campaigns, and the checkpoints that they guard.
 --
--- leases, outbox and deferred swing between empty and millions of rows while one plan stays cached. So
--- these functions, and those of claims.sql, crashes.sql, outbox.sql and projections.sql, run under
--- settings and in a form that leave the planner one choice. Each probes the
--- primary key for every named campaign (a lateral subquery that cannot be pulled up), then locks
--- the row, which cannot move meanwhile, and updates it by its place (ctid).
--- While an old snapshot keeps vacuum from dead rows (docs/adr/0020), a lease has hundreds of dead
--- versions, each with an entry in the index. Equal keys stand in the order of their places and the
--- table grows at its end, so a probe backwards usually meets the live version first. Postgres drops
--- an ORDER BY after a campaign_id that is given by =, so these probes say BETWEEN.
--- A woken worker usually has one campaign. Separate statements for one campaign do the same as
--- those for many and start sooner.
+-- leases, outbox and deferred swing between empty and millions of rows while one plan stays cached.
+-- So these functions, and those of claims.sql, crashes.sql, outbox.sql and projections.sql, run
+-- under settings and in a form that leave the planner one choice. Each probes the primary key for
+-- every named campaign (a lateral subquery that cannot be pulled up), then locks the row, which
+-- cannot move meanwhile, and updates it by its place (ctid). While an old snapshot keeps vacuum
+-- from dead rows (docs/adr/0020), a lease has hundreds of dead versions, each with an entry in the
+-- index. Equal keys stand in the order of their places and the table grows at its end, so a probe
+-- backwards usually meets the live version first. Postgres drops an ORDER BY after a campaign_id
+-- that is given by =, so these probes say BETWEEN. A woken worker usually has one campaign.
+-- Separate statements for one campaign do the same as those for many and start sooner.
 
 -- acquire_leases leases the campaigns that are free: p_idle have a lease row, p_new had none a
 -- moment ago. Each array names a campaign once. Rows are locked in the order of campaign_id. A row
@@ -20,8 +19,9 @@
 -- died, or that lost the database for longer than its TTL: crashes are detected only here.
 -- crashed_ids lists the leased campaigns with a row in tidemark.crashes: those just recorded, and
 -- suspects whose checkpoint has not moved.
-CREATE OR REPLACE FUNCTION tidemark.acquire_leases(p_group text, p_owner text, p_idle text[], p_new text[], p_ttl interval,
-        OUT campaign_ids text[], OUT generations bigint[], OUT checkpoints bigint[], OUT crashed_ids text[])
+CREATE OR REPLACE FUNCTION tidemark.acquire_leases(p_group text, p_owner text, p_idle text[], p_new text[],
+        p_ttl interval, OUT campaign_ids text[], OUT generations bigint[], OUT checkpoints bigint[],
+        OUT crashed_ids text[])
     LANGUAGE plpgsql
     SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off
         SET plan_cache_mode = force_generic_plan SET jit = off
@@ -232,7 +232,8 @@ $$;
 -- release gives back leases without moving their checkpoints. Leases that another transaction is
 -- writing come last, with a wait of at most 300 ms. If that transaction rolls back, the lease
 -- expires by itself.
-CREATE OR REPLACE FUNCTION tidemark.release(p_group text, p_owner text, p_campaign_ids text[], p_generations bigint[]) RETURNS void
+CREATE OR REPLACE FUNCTION tidemark.release(p_group text, p_owner text, p_campaign_ids text[], p_generations bigint[])
+    RETURNS void
     LANGUAGE plpgsql
     SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off
         SET plan_cache_mode = force_generic_plan SET jit = off
@@ -298,7 +299,8 @@ $$;
 -- has paused, and all campaigns of a paused group. Without p_wait it also skips campaigns that are
 -- held, or whose row another transaction is writing. Rows are locked in the order of campaign_id.
 -- Name each campaign once.
-CREATE OR REPLACE FUNCTION tidemark.take_over(p_group text, p_owner text, p_campaign_ids text[], p_wait boolean, p_ttl interval)
+CREATE OR REPLACE FUNCTION tidemark.take_over(p_group text, p_owner text, p_campaign_ids text[], p_wait boolean,
+        p_ttl interval)
     RETURNS TABLE (campaign_id text, generation bigint, checkpoint bigint)
     LANGUAGE plpgsql
     SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off

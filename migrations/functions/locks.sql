@@ -68,9 +68,9 @@ END
 $$;
 
 -- type_key returns the key of the bucket of a type. Conditions lock such keys, and those of tags
--- (docs/adr/0008), until the transaction ends. An append takes shared
--- locks on the buckets of its event types and on each tag, alone and combined with the type. A
--- condition takes the same keys exclusively. The key of a tag alone has a NULL type.
+-- (docs/adr/0008), until the transaction ends. An append takes shared locks on the buckets of its
+-- event types and on each tag, alone and combined with the type. A condition takes the same keys
+-- exclusively. The key of a tag alone has a NULL type.
 CREATE OR REPLACE FUNCTION tidemark.type_key(p_type text) RETURNS bigint
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN tidemark.lock_key(32006, 0) | (hashtextextended(p_type, 0) & 63);

@@ -10,8 +10,8 @@ CREATE OR REPLACE FUNCTION tidemark.hash_log(p_previous bytea, p_row tidemark.op
 
 -- walk_log checks up to p_limit rows after the link p_link, whose hash is p_hash. It stops at the
 -- first row that breaks the chain.
-CREATE OR REPLACE FUNCTION tidemark.walk_log(p_link bigint, p_hash bytea, p_limit integer, OUT link bigint, OUT hash bytea,
-    OUT fault text)
+CREATE OR REPLACE FUNCTION tidemark.walk_log(p_link bigint, p_hash bytea, p_limit integer, OUT link bigint,
+    OUT hash bytea, OUT fault text)
     LANGUAGE plpgsql STABLE
     SET enable_seqscan = off SET jit = off SET search_path = pg_catalog, pg_temp
 AS $$

@@ -3,7 +3,8 @@
 -- complete deletes the work items of each campaign from its old checkpoint up to its new one, so that
 -- it does not step over items that are already deleted. If the checkpoint stays, it deletes all items
 -- up to there: work that was already done may have been filed again.
-CREATE OR REPLACE FUNCTION tidemark.complete(p_group text, p_campaign_ids text[], p_from bigint[], p_to bigint[]) RETURNS bigint
+CREATE OR REPLACE FUNCTION tidemark.complete(p_group text, p_campaign_ids text[], p_from bigint[], p_to bigint[])
+    RETURNS bigint
     LANGUAGE plpgsql
     SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off
         SET plan_cache_mode = force_generic_plan SET jit = off

@@ -2,7 +2,8 @@
 
 -- query_terms splits a query {"items": [{"types": […], "tags": […]}]} into terms, one for each item
 -- and type. The type is NULL where the item names none. A query without items selects everything.
-CREATE OR REPLACE FUNCTION tidemark.query_terms(p_query jsonb) RETURNS TABLE (item integer, event_type text, tags text[])
+CREATE OR REPLACE FUNCTION tidemark.query_terms(p_query jsonb)
+    RETURNS TABLE (item integer, event_type text, tags text[])
     LANGUAGE plpgsql IMMUTABLE ROWS 4
     SET search_path = pg_catalog, pg_temp
 AS $$

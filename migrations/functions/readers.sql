@@ -72,8 +72,8 @@ $$;
 -- their leases, and returns those pairs. Positions never go back. It first locks rows in the order
 -- of the key, then writes in a statement of its own whose snapshot has the locked rows (as in
 -- advance). p_published counts the events sent. Sending any clears the pair's error.
-CREATE OR REPLACE FUNCTION tidemark.move_readers(p_owner text, p_topics text[], p_publishers text[], p_generations bigint[],
-    p_positions bigint[], p_published bigint[],
+CREATE OR REPLACE FUNCTION tidemark.move_readers(p_owner text, p_topics text[], p_publishers text[],
+    p_generations bigint[], p_positions bigint[], p_published bigint[],
         p_release boolean[], p_ttl interval) RETURNS TABLE (topic text, publisher text)
     LANGUAGE plpgsql
     SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off

@@ -236,8 +236,8 @@ END
 $$;
 
 -- cancel_for_operator is cancel_scheduled as an act: the log of operators says who did it.
-CREATE OR REPLACE FUNCTION tidemark.cancel_for_operator(p_id bigint, p_actor text, p_reason text, p_way text, p_token_id bigint,
-    p_address text) RETURNS boolean
+CREATE OR REPLACE FUNCTION tidemark.cancel_for_operator(p_id bigint, p_actor text, p_reason text, p_way text,
+    p_token_id bigint, p_address text) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = pg_catalog, pg_temp
 AS $$
@@ -267,8 +267,8 @@ REVOKE EXECUTE ON FUNCTION tidemark.cancel_for_operator FROM PUBLIC;
 -- reschedule moves a scheduled append to another time, and returns that and the time it had. A refused append
 -- begins anew. moved is false if the append has been made or cancelled, or its events were appended otherwise.
 -- It waits as cancel_scheduled does. A sleeping worker is woken if the append is due before its next look.
-CREATE OR REPLACE FUNCTION tidemark.reschedule(p_id bigint, p_due timestamptz, OUT moved boolean, OUT due_at timestamptz,
-    OUT was_due_at timestamptz)
+CREATE OR REPLACE FUNCTION tidemark.reschedule(p_id bigint, p_due timestamptz, OUT moved boolean,
+    OUT due_at timestamptz, OUT was_due_at timestamptz)
     LANGUAGE plpgsql
     SET search_path = pg_catalog, pg_temp
 AS $$
@@ -305,7 +305,8 @@ $$;
 
 -- reschedule_for_operator is reschedule as an act: the log of operators says who did it.
 CREATE OR REPLACE FUNCTION tidemark.reschedule_for_operator(p_id bigint, p_due timestamptz, p_actor text, p_reason text,
-    p_way text, p_token_id bigint, p_address text, OUT moved boolean, OUT due_at timestamptz, OUT was_due_at timestamptz)
+    p_way text, p_token_id bigint, p_address text, OUT moved boolean, OUT due_at timestamptz,
+    OUT was_due_at timestamptz)
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = pg_catalog, pg_temp
 AS $$

@@ -2,7 +2,8 @@
 
 -- append_expecting makes an append of a process that expects its campaign at a seq. If the campaign
 -- stands elsewhere, it appends an event of the type p_refused instead, or raises TM001 without one.
-CREATE OR REPLACE FUNCTION tidemark.append_expecting(p_campaign_id text, p_events jsonb, p_expect bigint, p_refused text)
+CREATE OR REPLACE FUNCTION tidemark.append_expecting(p_campaign_id text, p_events jsonb, p_expect bigint,
+        p_refused text)
     RETURNS TABLE (seq bigint, duplicate boolean)
     LANGUAGE plpgsql
     SET search_path = pg_catalog, pg_temp
@@ -69,19 +70,19 @@ AS $$
 $$;
 
 -- fire_scheduled makes up to p_limit due appends in one transaction, in the order of (attempt_at,
--- id) after the given place, without the campaigns in p_skip. The campaign's own lock is the lease: its holder reads the campaign's
--- first due appends, makes them and deletes them, so their order holds among any number of workers,
--- and a dead worker holds nothing. All locks are tried and never waited for, so an open transaction
--- delays its own campaign alone. Such campaigns are returned in busy. With p_campaign_id the call is
--- for this campaign alone and waits 300 ms for its locks, like any append: a campaign whose lock
--- always has a queue would never be free.
+-- id) after the given place, without the campaigns in p_skip. The campaign's own lock is the lease:
+-- its holder reads the campaign's first due appends, makes them and deletes them, so their order
+-- holds among any number of workers, and a dead worker holds nothing. All locks are tried and never
+-- waited for, so an open transaction delays its own campaign alone. Such campaigns are returned in
+-- busy. With p_campaign_id the call is for this campaign alone and waits 300 ms for its locks, like
+-- any append: a campaign whose lock always has a queue would never be free.
 --
 -- With p_wait the caller is about to sleep for so long at most, and for a day. If it listens, the call first says
 -- so in tidemark.next_look, and then looks. wait is the time to sleep. held counts due appends that
 -- a caller is cancelling.
-CREATE OR REPLACE FUNCTION tidemark.fire_scheduled(p_limit integer, p_campaign_id text, p_after timestamptz, p_after_id bigint,
-    p_skip text[], p_wait interval, p_listens boolean, OUT fired bigint, OUT refused bigint, OUT held bigint, OUT busy text[], OUT more boolean,
-    OUT after timestamptz, OUT after_id bigint, OUT wait interval)
+CREATE OR REPLACE FUNCTION tidemark.fire_scheduled(p_limit integer, p_campaign_id text, p_after timestamptz,
+    p_after_id bigint, p_skip text[], p_wait interval, p_listens boolean, OUT fired bigint, OUT refused bigint,
+    OUT held bigint, OUT busy text[], OUT more boolean, OUT after timestamptz, OUT after_id bigint, OUT wait interval)
     LANGUAGE plpgsql
     SET lock_timeout = '300ms'
     SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off

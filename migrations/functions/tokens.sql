@@ -3,8 +3,8 @@
 -- create_token creates a token that expires after p_lifetime (NULL: never) and returns its id, or
 -- NULL if the name is taken. p_actor and the arguments after it identify the caller for the
 -- operators' log.
-CREATE OR REPLACE FUNCTION tidemark.create_token(p_name text, p_role text, p_hash bytea, p_lifetime interval, p_actor text,
-        p_reason text, p_way text, p_token_id bigint, p_address text) RETURNS bigint
+CREATE OR REPLACE FUNCTION tidemark.create_token(p_name text, p_role text, p_hash bytea, p_lifetime interval,
+        p_actor text, p_reason text, p_way text, p_token_id bigint, p_address text) RETURNS bigint
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = pg_catalog, pg_temp
 AS $$
@@ -43,8 +43,8 @@ REVOKE EXECUTE ON FUNCTION tidemark.create_token FROM PUBLIC;
 
 -- revoke_token revokes the token with that name, and reports whether there was one. The other
 -- arguments are as for create_token.
-CREATE OR REPLACE FUNCTION tidemark.revoke_token(p_name text, p_actor text, p_reason text, p_way text, p_token_id bigint,
-        p_address text) RETURNS boolean
+CREATE OR REPLACE FUNCTION tidemark.revoke_token(p_name text, p_actor text, p_reason text, p_way text,
+        p_token_id bigint, p_address text) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = pg_catalog, pg_temp
 AS $$

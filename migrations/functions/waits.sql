@@ -94,7 +94,8 @@ $$;
 -- at a campaign's end.
 -- A projection across campaigns stands where its last partition does, and at_seq is a position. Only its
 -- code knows the key of an event: that an earlier event holds the key back is not seen here.
-CREATE OR REPLACE FUNCTION tidemark.applied(p_campaign_ids text[], p_seqs bigint[], p_positions bigint[], p_projections text[])
+CREATE OR REPLACE FUNCTION tidemark.applied(p_campaign_ids text[], p_seqs bigint[], p_positions bigint[],
+        p_projections text[])
     RETURNS TABLE (state text, at_seq bigint, message text, event_id uuid)
     LANGUAGE plpgsql STABLE
     SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off

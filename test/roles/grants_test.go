@@ -154,6 +154,7 @@ func TestGrantsDoNotDependOnTheOrder(t *testing.T) {
 		"migrations first":                    {0, "roles"},
 		"in between":                          {"roles", 2, "roles", 5, "roles", 0, "roles"},
 		"twice, then down and up":             {"roles", 0, "roles", "roles", "down", 0, "roles"},
+		"functions made anew":                 {"roles", 0, "roles", "functions down", 0, "roles"},
 		"first without them, then in between": {4, "roles", 0, "roles"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -174,8 +175,12 @@ func TestGrantsDoNotDependOnTheOrder(t *testing.T) {
 					}
 					must(t, migrations.UpTo(t.Context(), url(), int64(step)))
 				case string:
-					if step == "down" {
+					switch step {
+					case "down":
 						must(t, migrations.Down(t.Context(), url(), 0))
+						continue
+					case "functions down":
+						must(t, migrations.Down(t.Context(), url(), 5))
 						continue
 					}
 					in.apply(t)

@@ -23,5 +23,5 @@ func write() error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(target, []byte(text), 0o644)
+	return os.WriteFile(target, []byte(text), 0o600)
 }
