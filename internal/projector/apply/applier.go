@@ -74,6 +74,7 @@ func (a *Applier) Group(ctx context.Context, units []*Unit, opened *Transaction)
 		a.Savepoints.Store(savepointsAfter)
 		units, n, done, err = a.applyUnlessLost(ctx, units, a.applySavepointed)
 	}
+	_, tooSlow := errors.AsType[*SlowReadError](err)
 	switch {
 	case len(units) == 0:
 		return nil, nil
@@ -82,7 +83,7 @@ func (a *Applier) Group(ctx context.Context, units []*Unit, opened *Transaction)
 		if last := done[len(done)-1]; last.More && last.groups == 1 && !last.probes() {
 			rest = units[len(done)-1:]
 		}
-	case a.Infrastructure(ctx, err) && !errors.Is(err, lease.ErrLost):
+	case a.Infrastructure(ctx, err) && !errors.Is(err, lease.ErrLost) && !tooSlow:
 		a.Pace.shrink()
 		return nil, err
 	default:
@@ -91,6 +92,10 @@ func (a *Applier) Group(ctx context.Context, units []*Unit, opened *Transaction)
 				"campaigns", len(units), "error", err)
 		}
 		size := a.Pace.Events()
+		if tooSlow {
+			a.Pace.shrink()
+			size = 1
+		}
 		if late, ok := errors.AsType[*failure.DeadlineError](err); ok {
 			a.Pace.shrink()
 			if size = a.Pace.Events(); late.Tried.Lost {

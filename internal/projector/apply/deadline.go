@@ -128,20 +128,17 @@ func noteLate(err error, events []event.Event) {
 }
 
 // applyCampaignInTime repeats applyCampaign after deadlines that cost the transaction. A deadline
-// of many events blames none of them, so they are tried one by one next. verdicts holds the events
-// that are known to fail, and gains those that are late.
-func (a *Applier) applyCampaignInTime(
-	ctx context.Context, units []*Unit, events int, verdicts map[failure.Verdict]error, marked bool,
-) (int, error) {
+// of many events blames none of them, so they are tried one by one next.
+func (a *Applier) applyCampaignInTime(ctx context.Context, units []*Unit, how *solo) (int, error) {
 	for {
-		n, err := a.applyCampaign(ctx, units, events, verdicts, marked)
+		n, err := a.applyCampaign(ctx, units, how)
 		switch late, ok := errors.AsType[*failure.DeadlineError](err); {
 		case !ok || late.Tried.Events == 0 || ctx.Err() != nil:
 			return n, err
 		case late.Tried.Events > 1:
-			events = 1
+			how.events = 1
 		default:
-			verdicts[late.Tried.At] = late
+			how.verdicts[late.Tried.At] = late
 		}
 		a.Pace.shrink()
 	}

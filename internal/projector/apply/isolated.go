@@ -20,16 +20,30 @@ import (
 // applyIsolated redoes a failed group one campaign at a time, so only the culprit is deferred. It
 // drops units whose lease is lost, and returns only errors of the infrastructure.
 func (a *Applier) applyIsolated(ctx context.Context, units []*Unit, events int) (applied int, err error) {
+	type campaign struct {
+		units []*Unit
+		solo
+	}
+	var left []campaign
 	for len(units) > 0 {
 		n := OfOneCampaign(units)
-		done, err := a.applyCampaignInTime(ctx, units[:n], events, map[failure.Verdict]error{}, false)
+		left = append(left, campaign{units[:n], solo{events: events, verdicts: map[failure.Verdict]error{}}})
+		units = units[n:]
+	}
+	for len(left) > 0 {
+		one := left[0]
+		left = left[1:]
+		done, err := a.applyCampaignInTime(ctx, one.units, &one.solo)
 		applied += done
-		if errors.Is(err, lease.ErrLost) {
-			a.leaseLost(ctx, units[0])
-		} else if err != nil {
+		slow, tooSlow := errors.AsType[*SlowReadError](err)
+		switch {
+		case tooSlow && a.patient(ctx, &one.solo, slow):
+			left = append(left, one) // the others go first
+		case errors.Is(err, lease.ErrLost):
+			a.leaseLost(ctx, one.units[0])
+		case err != nil:
 			return applied, err
 		}
-		units = units[n:]
 	}
 	return applied, nil
 }
@@ -44,14 +58,12 @@ func (a *Applier) leaseLost(ctx context.Context, u *Unit) {
 // applyCampaign applies the units of one campaign savepointed, one projection after the other, and
 // gives the lease back. The fence runs last: earlier it would block renewals. They keep the lease while
 // deadlines are waited for, and with beats they tell a living owner from a dead one.
-func (a *Applier) applyCampaign(
-	ctx context.Context, units []*Unit, events int, verdicts map[failure.Verdict]error, marked bool,
-) (int, error) {
-	t, err := a.open(ctx, units, events, nil)
+func (a *Applier) applyCampaign(ctx context.Context, units []*Unit, how *solo) (int, error) {
+	t, err := a.openWithin(ctx, units, how.events, nil, how.limit)
 	if err != nil {
 		return 0, err
 	}
-	t.verdicts, t.apart, t.marks = verdicts, true, marked
+	t.verdicts, t.apart, t.marks = how.verdicts, true, how.marked
 	t.yield = func(*Unit) bool { return true }
 	n, _, err := a.savepointed(ctx, t, false)
 	return n, err

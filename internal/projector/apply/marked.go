@@ -64,13 +64,17 @@ func (a *Applier) ApplySuspect(ctx context.Context, units []*Unit) error {
 	}
 	log.WarnContext(ctx, "several processes died while they held the campaign, applying its events one by one",
 		"marked", s.Marked)
-	verdicts := map[failure.Verdict]error{}
+	how := &solo{events: a.Pace.Events(), verdicts: map[failure.Verdict]error{}, marked: true}
 	if convicted(s) {
 		at := failure.Verdict{Projection: s.Projection, CampaignID: owned.CampaignID, Seq: s.Seq}
-		verdicts[at] = &failure.CrashError{Crashes: s.Crashes, Alone: s.Deaths}
+		how.verdicts[at] = &failure.CrashError{Crashes: s.Crashes, Alone: s.Deaths}
 	}
 	ctx, span := a.Tracer.Start(ctx)
-	n, err := a.applyCampaignInTime(ctx, units, a.Pace.Events(), verdicts, true)
+	n, err := a.applyCampaignInTime(ctx, units, how)
+	for slow, ok := errors.AsType[*SlowReadError](err); ok && a.patient(ctx, how, slow); {
+		n, err = a.applyCampaignInTime(ctx, units, how)
+		slow, ok = errors.AsType[*SlowReadError](err)
+	}
 	span.End(n, err)
 	if errors.Is(err, lease.ErrLost) {
 		a.leaseLost(ctx, units[0])

@@ -30,7 +30,8 @@ type Transaction struct {
 	apart   bool   // one campaign, whose projections are applied one after the other
 	marks   bool   // a mark names each event before it is tried
 	// reports whether a unit with more to do gives its lease back
-	yield func(*Unit) bool
+	yield     func(*Unit) bool
+	readLimit time.Duration // of a read that is repeated; 0: that of other statements
 	// SQL calls of the projections that the database applies
 	calls map[*registry.Projection]string
 	// a claim queued before the read fills in the units
@@ -42,12 +43,20 @@ type Transaction struct {
 func (a *Applier) open(
 	ctx context.Context, units []*Unit, events int, calls map[*registry.Projection]string,
 ) (*Transaction, error) {
-	pulse.Of(ctx).Within(a.Promises.Step)
+	return a.openWithin(ctx, units, events, calls, 0)
+}
+
+// openWithin is open with a time limit of the read; 0: that of other statements.
+func (a *Applier) openWithin(
+	ctx context.Context, units []*Unit, events int, calls map[*registry.Projection]string, limit time.Duration,
+) (*Transaction, error) {
+	pulse.Of(ctx).Within(a.Promises.Step + 2*limit)
 	conn, err := a.acquire(ctx)
 	if err != nil {
 		return nil, err
 	}
 	t := a.On(conn, units, calls)
+	t.readLimit = limit
 	t.Queue(QueryBegin)
 	t.QueueSettings()
 	if err := t.Read(ctx, events); err != nil {
@@ -235,6 +244,9 @@ func (t *Transaction) Read(ctx context.Context, events int) error {
 		t.Events = make([]event.Event, 0, p.before.Load())
 	}
 	found, counted := t.Reading(), t.counts()
+	if err := t.raiseLimit(ctx); err != nil {
+		return err
+	}
 	t.Sync()
 	switch {
 	case counted && p.Cfg.Proof:
@@ -247,9 +259,8 @@ func (t *Transaction) Read(ctx context.Context, events int) error {
 	default:
 		feed.ReadGroup(t.Batch, read, found.Visit)
 	}
-	if err := t.Flush(ctx); err != nil {
-		p.small.Store(false) // the read may have been too large for its time
-		return t.Blame(p.SuspectUnreadable(err))
+	if err := t.flushRead(ctx); err != nil {
+		return err
 	}
 	if p.Unreadable.Load() > 0 {
 		p.Unreadable.Add(-1)
@@ -267,10 +278,11 @@ func (t *Transaction) Read(ctx context.Context, events int) error {
 			u.counted, u.hashed = 0, nil
 		}
 		feed.ReadGroup(t.Batch, read, found.Visit)
-		if err := t.Flush(ctx); err != nil {
-			return t.Blame(p.SuspectUnreadable(err))
+		if err := t.flushRead(ctx); err != nil {
+			return err
 		}
 	}
+	t.lowerLimit()
 	if err := found.Open(ctx); err != nil {
 		return err
 	}

@@ -79,10 +79,15 @@ const (
 // statement_timeout into a [DeadlineError]. One cancelled earlier was cancelled from outside, by an
 // operator or a lower setting of the role: that is the infrastructure's.
 func Cancelled(err error, projection string, timeout time.Duration, start time.Time) error {
-	if redact.SQLState(err) != stateCancelled || projection == "" || timeout == 0 || time.Since(start) < timeout {
+	if projection == "" || !TimedOut(err, timeout, start) {
 		return err
 	}
 	return &DeadlineError{Projection: projection, Timeout: timeout}
+}
+
+// TimedOut reports whether the server has cancelled a statement, sent after start, because of a statement_timeout.
+func TimedOut(err error, timeout time.Duration, start time.Time) bool {
+	return redact.SQLState(err) == stateCancelled && timeout > 0 && time.Since(start) >= timeout
 }
 
 // PutOffError is the error of an event that was not tried, because another one of its group took long to

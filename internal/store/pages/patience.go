@@ -9,8 +9,13 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 )
 
+// LongestRead is the longest time limit of a read that is repeated.
+const LongestRead = time.Hour
+
+// Longer returns the time limit of a read that repeats one with a limit that was too short.
+func Longer(limit time.Duration) time.Duration { return min(limit*longerLimit, LongestRead) }
+
 const (
-	longestRead  = time.Hour
 	longerLimit  = 4
 	smallestPart = 1 << 12 // of the events of a page
 	mostPlaces   = 64
@@ -59,8 +64,8 @@ func (p *Patience) Longest() time.Duration {
 
 func (p *Patience) limit(ended int) time.Duration {
 	limit := p.base
-	for ; ended > 0 && limit < longestRead; ended-- {
-		limit = min(limit*longerLimit, longestRead)
+	for ; ended > 0 && limit < LongestRead; ended-- {
+		limit = Longer(limit)
 	}
 	return limit
 }
