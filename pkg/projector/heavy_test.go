@@ -1,8 +1,11 @@
 package projector_test
 
 import (
+	"context"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/heavy"
@@ -36,5 +39,113 @@ func TestAnEventThatOutlastsTheStatementTimeoutIsAppliedAndHoldsUpNoOtherCampaig
 	}
 	if event.Reads(t) < 2 {
 		t.Error("no limit has ended a read")
+	}
+}
+
+// runs runs the projector until stop is called.
+func runs(t *testing.T, p *projector.Projector) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- p.Run(ctx) }()
+	return func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// heavyBoard has a board across campaigns with events of p1 and p2 that it refuses, so that both keys are held back.
+// What comes behind them is read, and passed.
+func heavyBoard(t *testing.T, events ...scored) (*pgxpool.Pool, *scores, *projector.Projector) {
+	t.Helper()
+	pool, s := pgtest.New(t), &scores{partitions: 1}
+	s.refuses.Store(7)
+	p := workerOf(t, pool, func(cfg *projector.Config) { cfg.PollInterval = 20 * time.Millisecond }, s.projections()[0])
+	drain(t, p)
+	score(t, pool, "game", events...)
+	drain(t, p)
+	s.refuses.Store(0)
+	return pool, s, p
+}
+
+// dueWhile runs the projector with a session limit of a second. While the heavy event is read again with more time,
+// p3 gets a new event and p2 is no longer held back. Then the read ends.
+func dueWhile(t *testing.T, pool *pgxpool.Pool, p *projector.Projector, event heavy.Event) {
+	t.Helper()
+	heavy.Limit(t, pool, heavyLimit)
+	exec(t, pool, `UPDATE tidemark.deferred SET next_attempt_at = now()`)
+	defer runs(t, p)()
+	within(t, "the read is repeated", func() bool { return event.Reads(t) > 1 })
+	score(t, pool, "other", scored{"p3", 1})
+	within(t, "the live event is applied", func() bool {
+		return query[int](t, pool, `SELECT count(*) FROM tidemark_views.board WHERE key = 'p3'`) == 1
+	})
+	within(t, "the other key is tried", func() bool {
+		return query[int](t, pool, `SELECT count(*) FROM tidemark.deferred WHERE campaign_id = 'p2'`) == 0
+	})
+	if n := query[int](t, pool, `SELECT count(*) FROM tidemark.deferred WHERE campaign_id = 'p1'`); n != 1 {
+		t.Fatal("the heavy event has been read")
+	}
+	event.Release(t)
+	within(t, "the key goes on", func() bool {
+		return query[int](t, pool, `SELECT count(*) FROM tidemark.deferred`) == 0
+	})
+	if stuck := p.Stuck(); len(stuck) > 0 {
+		t.Errorf("stuck: %v", stuck)
+	}
+}
+
+func TestAFailedEventThatOutlastsTheLimitOfReadsHoldsUpNoOtherKey(t *testing.T) {
+	t.Parallel()
+	pool, _, p := heavyBoard(t, scored{"p1", 7}, scored{"p2", 7})
+	dueWhile(t, pool, p, heavy.Block(t, pool, "game", 1))
+}
+
+func TestAnEventThatOutlastsTheLimitOfReadsHoldsUpNoOtherKeyThatIsBehind(t *testing.T) {
+	t.Parallel()
+	pool, _, p := heavyBoard(t, scored{"p1", 7}, scored{"p1", 1}, scored{"p2", 7}, scored{"p2", 1}, scored{"p2", 2})
+	dueWhile(t, pool, p, heavy.Block(t, pool, "game", 2))
+}
+
+func TestAnEventThatOutlastsTheLimitOfReadsIsAppliedAcrossCampaigns(t *testing.T) {
+	t.Parallel()
+	pool, s := pgtest.New(t), &scores{partitions: 2}
+	all := s.projections()
+	drain(t, workerOf(t, pool, nil, all[0]))
+	score(t, pool, "game", scored{"p1", 1}, scored{"p2", 2}, scored{"p1", 3})
+	drain(t, workerOf(t, pool, nil, all[0]))
+	both := workerOf(t, pool, func(cfg *projector.Config) {
+		cfg.PollInterval, cfg.ShutdownTimeout = 20*time.Millisecond, time.Second
+	}, all...)
+	if err := both.Register(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	event := heavy.Block(t, pool, "game", 2)
+	heavy.Limit(t, pool, heavyLimit)
+	stop := runs(t, both)
+	within(t, "the read is repeated", func() bool { return event.Reads(t) > 1 })
+	score(t, pool, "other", scored{"p3", 1})
+	within(t, "another projection goes on", func() bool {
+		return query[int](t, pool, `SELECT count(*) FROM tidemark_views.board WHERE key = 'p3'`) == 1
+	})
+	if n := query[int](t, pool, `SELECT count(*) FROM list`); n != 1 {
+		t.Errorf("%d keys before the heavy event, want 1", n)
+	}
+	stop()
+	begun := event.Reads(t)
+	done := make(chan error, 1)
+	go func() {
+		_, err := workerOf(t, pool, nil, all...).Drain(t.Context())
+		done <- err
+	}()
+	within(t, "a drain repeats the read", func() bool { return event.Reads(t) > begun+1 })
+	event.Release(t)
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	if n := query[int](t, pool, `SELECT sum(games) FROM list`); n != 4 {
+		t.Errorf("%d events are applied, want 4", n)
 	}
 }

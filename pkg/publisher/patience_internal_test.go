@@ -30,7 +30,7 @@ func (h *heavy) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.Trace
 	if !strings.Contains(data.SQL, `FROM tidemark.journal WHERE "position" > $1`) {
 		return ctx
 	}
-	after, most := data.Args[0].(int64), int64(data.Args[2].(int)-1) // one row is the mark
+	after, most := data.Args[0].(int64), int64(data.Args[2].(int))
 	deadline, _ := ctx.Deadline()
 	if h.position <= after || h.position > after+most || most == 1 && time.Until(deadline) > h.needs {
 		return ctx

@@ -55,7 +55,7 @@ type reading struct {
 }
 
 const (
-	maxReads      = 2                    // at once
+	maxReads      = 2                    // at once, beside those that are repeated with more time
 	announceEvery = 4 * time.Millisecond // least time between requests to notify
 	aheadMost     = 3                    // pages to read ahead of a pair's own, while there is room
 	tailPair      = 100 * time.Microsecond
@@ -68,7 +68,7 @@ const (
 
 // startReads starts reads for the waiting pairs, longest wait first. One read serves all near pairs.
 func (r *reader) startReads(now time.Time) {
-	if !r.hungry || r.stopping || len(r.reads) >= maxReads {
+	if !r.hungry || r.stopping || r.reading() >= maxReads {
 		return
 	}
 	r.hungry = false
@@ -98,7 +98,7 @@ func (r *reader) startReads(now time.Time) {
 	}
 	slices.SortFunc(waiting, func(a, b *pair) int { return a.since.Compare(b.since) })
 	for _, p := range waiting {
-		if len(r.reads) >= maxReads {
+		if r.reading() >= maxReads {
 			r.hungry = true // once one of them is done
 			return
 		}
@@ -108,7 +108,7 @@ func (r *reader) startReads(now time.Time) {
 		// Pairs shortly before it share the read.
 		after := p.read
 		for _, q := range waiting {
-			if q.read < after && p.read-q.read <= int64(r.cfg.PageEvents)/2 {
+			if q.read < after && p.read-q.read <= int64(r.cfg.PageEvents)/2 && !r.underWay(q.read) {
 				after = q.read
 			}
 		}
@@ -119,8 +119,18 @@ func (r *reader) startReads(now time.Time) {
 // underWay reports whether a read may bring the events after a position.
 func (r *reader) underWay(after int64) bool {
 	return slices.ContainsFunc(r.reads, func(rd *reading) bool {
-		return rd.After <= after && after-rd.After <= int64(r.cfg.PageEvents)
+		return rd.After <= after && after-rd.After < int64(rd.Events)
 	})
+}
+
+// reading returns how many reads are under way that others wait for.
+func (r *reader) reading() (n int) {
+	for _, rd := range r.reads {
+		if rd.Limit == 0 {
+			n++
+		}
+	}
+	return n
 }
 
 // tailPause is the time between reads of the journal's end: each that finds events wakes all pairs there.
@@ -143,7 +153,7 @@ func (r *reader) prefetch(p *pair, now time.Time) {
 		}
 		at = in.Until
 	}
-	if at >= r.head || at < p.ahead || len(r.reads) >= maxReads || r.stopping || r.cache.At(at) != nil ||
+	if at >= r.head || at < p.ahead || r.reading() >= maxReads || r.stopping || r.cache.At(at) != nil ||
 		r.underWay(at) {
 		return
 	}
@@ -162,6 +172,9 @@ func (r *reader) read(after int64, now time.Time) {
 			}),
 		},
 		limit: limit, journal: r.journals, mark: r.cache.Mark(), wakes: r.wakes,
+	}
+	if r.patience.Repeats(limit) {
+		rd.Limit = limit
 	}
 	if after >= r.head {
 		r.lastTail = now

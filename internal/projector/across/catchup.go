@@ -24,6 +24,7 @@ const (
 // just before it. Windows are read while live events are applied.
 type catchUp struct {
 	window   *window   // nil: none is read
+	heavy    *window   // one that takes long to read, while others are read; nil: none
 	nearest  bool      // the next window is that of the key nearest to the place, else of the farthest
 	filed    time.Time // when places of keys without events were last written
 	since    int       // windows since then
@@ -46,6 +47,7 @@ type window struct {
 	events       []apply.Keyed // that the place takes
 	mark         int64         // of the erasures before it was read
 	err          error
+	patient      bool          // it is read again with more time
 	done         chan struct{} // closed once it is read
 	cancel       context.CancelFunc
 }
@@ -53,14 +55,47 @@ type window struct {
 // drop ends the read of the window.
 func (c *catchUp) drop() {
 	if c.window != nil {
-		c.window.cancel()
-		<-c.window.done
+		c.window.drop()
 		c.window = nil
 	}
 }
 
+// dropAll ends the reads of all windows.
+func (c *catchUp) dropAll() {
+	c.drop()
+	if c.heavy != nil {
+		c.heavy.drop()
+		c.heavy = nil
+	}
+}
+
+func (w *window) drop() {
+	w.cancel()
+	<-w.done
+}
+
+// isRead reports whether the window is read, or its read has failed.
+func (w *window) isRead() bool {
+	select {
+	case <-w.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// setAside lets other windows be read while one takes long. It comes back once it is read.
+func (c *catchUp) setAside() {
+	switch {
+	case c.heavy != nil && c.window == nil && c.heavy.isRead():
+		c.window, c.heavy = c.heavy, nil
+	case c.heavy == nil && c.window != nil && c.window.patient && !c.window.isRead():
+		c.window, c.heavy = nil, c.window
+	}
+}
+
 // busy reports whether there are keys to try or to bring forward.
-func (p *place) busy() bool { return len(p.failed) > 0 || len(p.behind) > 0 }
+func (p *place) busy() bool { return len(p.failed) > 0 || len(p.probes) > 0 || len(p.behind) > 0 }
 
 // catchUpStep tries a failed event, or applies a window if one is read. It reports whether it did.
 func (p *place) catchUpStep(ctx context.Context) (worked bool, err error) {
@@ -71,24 +106,23 @@ func (p *place) catchUpStep(ctx context.Context) (worked bool, err error) {
 		return worked, err
 	}
 	if len(p.behind) == 0 {
-		p.drop()
+		p.dropAll()
 		return false, nil
 	}
-	if p.window == nil && time.Now().Before(p.again) {
+	if p.setAside(); p.window == nil && time.Now().Before(p.again) {
 		return false, nil
 	}
 	if p.window == nil {
 		p.open(ctx)
 	}
-	select {
-	case <-p.window.done:
-	default:
+	w := p.window
+	if w == nil || !w.isRead() {
 		return false, nil
 	}
-	w := p.window
 	if err := w.err; err != nil {
 		p.drop()
-		if p.Draining || errors.Is(err, ledger.ErrLost) || ctx.Err() != nil {
+		slow, tooSlow := errors.AsType[*pages.SlowReadError](err)
+		if p.Draining && !(tooSlow && slow.Limit < pages.LongestRead) || errors.Is(err, ledger.ErrLost) || ctx.Err() != nil {
 			return false, err
 		}
 		wait := p.Backoff(p.failures)
@@ -109,14 +143,25 @@ func (p *place) catchUpStep(ctx context.Context) (worked bool, err error) {
 func (p *place) open(ctx context.Context) {
 	after := int64(-1)
 	for _, s := range p.behind {
-		if at := s.NextSeq - 1; after < 0 || p.nearest && at > after || !p.nearest && at < after {
+		at := s.NextSeq - 1
+		if p.heavy != nil && at == p.heavy.after {
+			continue
+		}
+		if after < 0 || p.nearest && at > after || !p.nearest && at < after {
 			after = at
 		}
 	}
-	p.nearest, p.opened = !p.nearest, time.Now()
+	if p.nearest = !p.nearest; after < 0 { // all wait for the window that takes long
+		return
+	}
+	p.opened = time.Now()
 	w := &window{after: after, until: max(after, p.read), mark: p.source.mark(), done: make(chan struct{})}
+	if p.heavy != nil && after < p.heavy.after {
+		w.until = p.heavy.after
+	}
 	p.window = w
 	events, limit := p.source.patience.Next(after, 2*p.Cfg.GroupEvents)
+	w.patient = p.source.patience.Repeats(limit)
 	limited, cancel := context.WithTimeout(ctx, limit)
 	w.cancel = cancel
 	single := p.marks > 0
@@ -124,8 +169,9 @@ func (p *place) open(ctx context.Context) {
 		defer close(w.done)
 		defer cancel()
 		if w.after < w.until {
-			if w.err = p.readWindow(limited, w, events, single); ctx.Err() == nil {
-				p.source.patience.Done(after, w.err)
+			w.err = p.readWindow(limited, w, limit, events, single)
+			if ctx.Err() == nil && p.source.patience.Done(after, w.err) {
+				w.err = &pages.SlowReadError{After: after, Limit: limit, Err: w.err}
 			}
 		}
 	}
@@ -138,10 +184,12 @@ func (p *place) open(ctx context.Context) {
 
 // readWindow reads a window up to its end, or up to a limit, as of most events. With single it ends after the first
 // event of a key that is behind: finding the key of a later one may end the process.
-func (p *place) readWindow(ctx context.Context, w *window, most int, single bool) error {
+func (p *place) readWindow(
+	ctx context.Context, w *window, limit time.Duration, most int, single bool,
+) error {
 	events, until, err := p.readJournal(ctx, event.Window{
 		After: w.after, Floor: w.until, Events: most, Bytes: pages.Bytes,
-	})
+	}, w.patient, limit)
 	if err != nil {
 		return err
 	}

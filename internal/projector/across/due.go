@@ -2,6 +2,7 @@ package across
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/tidemark-go/tidemark/internal/store/failed"
@@ -16,7 +17,9 @@ const (
 // due is what a place knows of its keys that are due.
 type due struct {
 	failed []*failed.Standing          // each has an event to be tried
+	probes []*probe                    // events of others, which are read
 	behind map[string]*failed.Standing // each with the next position to look at
+	probed chan struct{}               // one of them has been read
 	cursor failed.DueKey               // where the round goes on
 	looked time.Time                   // when the last round ended
 }
@@ -43,7 +46,8 @@ func (p *place) lookForDue(ctx context.Context) error {
 	for _, one := range found {
 		s := &one.Standing
 		switch _, held := p.held[s.CampaignID]; {
-		case !held || !p.mine(s.CampaignID):
+		case !held || !p.mine(s.CampaignID) ||
+			slices.ContainsFunc(p.probes, func(one *probe) bool { return one.CampaignID == s.CampaignID }):
 		case s.Failed || s.CampaignID == projection.AllKeys:
 			p.failed = append(p.failed, s)
 		case p.behind[s.CampaignID] == nil:

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/internal/projector/apply"
+	"github.com/tidemark-go/tidemark/internal/projector/registry"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/ledger"
@@ -19,42 +20,125 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/projection"
 )
 
-// probeNext tries the next failed event that is due, if there is one.
+// probe is a failed event that is read to be tried.
+type probe struct {
+	*failed.Standing
+	at      int64 // position
+	limit   time.Duration
+	patient bool // it is read again with more time: others do not wait for it
+	events  []event.Event
+	faults  map[int64]error
+	mark    int64 // of the erasures before it was read
+	err     error
+	done    chan struct{} // closed once it is read
+	cancel  context.CancelFunc
+}
+
+// mostProbes is how many failed events are read at once, if all but one take long.
+const mostProbes = 4
+
+// probeNext tries a failed event that is due, if one is read. Events are read while live ones are applied.
 func (p *place) probeNext(ctx context.Context) (worked bool, err error) {
-	if len(p.failed) == 0 {
+	p.openProbe(ctx)
+	i := slices.IndexFunc(p.probes, func(one *probe) bool {
+		select {
+		case <-one.done:
+			return true
+		default:
+			return false
+		}
+	})
+	if i < 0 {
 		return false, nil
 	}
-	s := p.failed[0]
+	one := p.probes[i]
+	p.probes = slices.Delete(p.probes, i, i+1)
+	_, held := p.held[one.CampaignID]
+	slow, tooSlow := errors.AsType[*pages.SlowReadError](one.err)
+	switch {
+	case !held:
+		return false, nil
+	case one.err == nil && one.mark != p.source.mark(): // it may be erased
+		p.failed = append(p.failed, one.Standing)
+		return false, nil
+	case tooSlow && (slow.Limit < pages.LongestRead || !p.Draining):
+		p.Cfg.Logger.WarnContext(ctx, "the read of a failed event took too long, the next has more time", "projection",
+			p.k.Name, "partition", p.part, "key", one.CampaignID, "position", one.at, "timeout", one.limit, "error", one.err)
+		p.failed = append(p.failed, one.Standing)
+		return false, nil
+	case one.err != nil:
+		return true, one.err
+	}
+	return true, p.probe(ctx, one)
+}
+
+// openProbe begins to read the next failed event that is due, unless one is read already that does not take long. A
+// place that has a share of the time, or tries events alone, waits for it.
+func (p *place) openProbe(ctx context.Context) {
+	if len(p.failed) == 0 || len(p.probes) >= mostProbes ||
+		slices.ContainsFunc(p.probes, func(one *probe) bool { return !one.patient }) {
+		return
+	}
+	one := &probe{Standing: p.failed[0], at: p.failed[0].NextSeq, mark: p.source.mark(), done: make(chan struct{})}
 	p.failed = p.failed[1:]
-	if _, held := p.held[s.CampaignID]; !held {
-		return false, nil
+	if _, held := p.held[one.CampaignID]; !held {
+		return
 	}
-	return true, p.probe(ctx, s)
+	if !one.Failed {
+		one.at-- // it is resolved
+	}
+	_, one.limit = p.source.patience.Next(one.at-1, 1)
+	one.patient = p.source.patience.Repeats(one.limit)
+	limited, cancel := context.WithTimeout(ctx, one.limit)
+	one.cancel = cancel
+	p.probes = append(p.probes, one)
+	read := func() {
+		defer close(one.done)
+		defer cancel()
+		if one.err = p.readProbe(limited, one); ctx.Err() == nil && p.source.patience.Done(one.at-1, one.err) {
+			one.err = &pages.SlowReadError{After: one.at - 1, Limit: one.limit, Err: one.err}
+		}
+	}
+	if p.marks > 0 || p.building || p.Draining {
+		read()
+		return
+	}
+	p.source.ahead.Go(func() {
+		read()
+		registry.Signal(p.probed)
+	})
+}
+
+func (p *place) readProbe(ctx context.Context, one *probe) (err error) {
+	w := event.Window{After: one.at - 1, Floor: one.at, Events: 1, Bytes: math.MaxInt64}
+	if one.events, _, err = p.readJournal(ctx, w, one.patient, one.limit); err == nil {
+		one.faults, err = pages.Open(ctx, p.Cfg.Pool, p.Cfg.Catalogue, one.events)
+	}
+	return err
+}
+
+// dropProbes ends the reads of failed events.
+func (p *place) dropProbes() {
+	for _, one := range p.probes {
+		one.cancel()
+		<-one.done
+	}
+	p.probes = nil
 }
 
 // probe tries the event at which a key has failed, alone. If it succeeds, the key goes on behind the
 // event. With [kind.AllKeys] the partition does, also if an operator has resolved the event.
-func (p *place) probe(ctx context.Context, s *failed.Standing) error {
-	at, all := s.NextSeq, s.CampaignID == projection.AllKeys
-	if !s.Failed {
-		at-- // it is resolved
-	}
-	events, _, err := p.readJournal(ctx, event.Window{After: at - 1, Floor: at, Events: 1, Bytes: math.MaxInt64})
-	if err != nil {
-		return err
-	}
+func (p *place) probe(ctx context.Context, read *probe) error {
+	s, at, all := read.Standing, read.at, read.CampaignID == projection.AllKeys
 	stride := &apply.Stride{Projection: p.k, Careful: true}
 	if s.Reset {
 		stride.Reset = []string{s.CampaignID}
 	}
 	var passed passing
-	faults, err := pages.Open(ctx, p.Cfg.Pool, p.Cfg.Catalogue, events)
-	if err != nil {
-		return err
-	}
-	for i := range events {
-		passed.pass(&events[i])
-		for _, one := range p.tried(s, &events[i], faults[events[i].Position]) {
+	for i := range read.events {
+		e := &read.events[i]
+		passed.pass(e)
+		for _, one := range p.tried(s, e, read.faults[e.Position]) {
 			if _, behind := p.held[one.Key]; p.takes(&one) && (!behind || one.Key == s.CampaignID) {
 				stride.Events = append(stride.Events, one) // otherwise its key, found at last, is behind itself
 			}
@@ -110,8 +194,14 @@ func (p *place) tried(s *failed.Standing, e *event.Event, fault error) []apply.K
 }
 
 // readJournal reads events of the instance of the database in which the place was claimed.
-func (p *place) readJournal(ctx context.Context, w event.Window) ([]event.Event, int64, error) {
-	page, err := feed.ReadPage(ctx, feed.Through{Querier: p.Cfg.Pool, Archive: p.Cfg.Archive}, w)
+// The limit is that of a read that is repeated; others have that of the session.
+func (p *place) readJournal(
+	ctx context.Context, w event.Window, repeated bool, limit time.Duration,
+) ([]event.Event, int64, error) {
+	if !repeated {
+		limit = 0
+	}
+	page, err := pages.ReadPage(ctx, p.Cfg.Pool, p.Cfg.Archive, w, limit)
 	if err == nil && page.Instance != p.instance || errors.Is(err, feed.ErrReplaced) {
 		err = ledger.ErrLost
 	}

@@ -106,7 +106,8 @@ func (p *place) takes(one *apply.Keyed) bool {
 // ends. A drain ends at the end of the journal, and with the first error.
 func (p *place) run(ctx, patient context.Context) error {
 	failures, loaded := 0, false
-	defer p.drop()
+	defer p.dropAll()
+	defer p.dropProbes()
 	for ctx.Err() == nil {
 		pulse.Of(ctx).Within(p.source.promise())
 		var woken <-chan struct{}
@@ -137,6 +138,8 @@ func (p *place) run(ctx, patient context.Context) error {
 			p.Cfg.Logger.WarnContext(ctx, "place lost, work dropped", "projection", p.k.Name, "partition", p.part,
 				"generation", p.generation)
 			return nil
+		case repeats(err):
+			continue
 		case p.Draining && errors.Is(err, apply.ErrAside):
 			return nil
 		case p.Draining:
@@ -152,6 +155,12 @@ func (p *place) run(ctx, patient context.Context) error {
 		registry.Sleep(ctx, wait)
 	}
 	return nil
+}
+
+// repeats reports whether a read that took too long is repeated at once, with more time.
+func repeats(err error) bool {
+	slow, ok := errors.AsType[*pages.SlowReadError](err)
+	return ok && slow.Limit < pages.LongestRead
 }
 
 // throttle waits until a rebuild may take time.
@@ -172,10 +181,13 @@ func (p *place) rest(ctx context.Context, woken <-chan struct{}) {
 	if p.passed > 0 || len(p.held) > 0 {
 		wait = min(wait, saveEvery)
 	}
-	var read chan struct{}
+	var read, heavy chan struct{}
+	if p.heavy != nil {
+		heavy = p.heavy.done
+	}
 	if p.window != nil {
 		read = p.window.done
-	} else if len(p.behind) > 0 {
+	} else if len(p.behind) > 0 && (heavy == nil || time.Now().Before(p.again)) {
 		wait = max(0, min(wait, time.Until(p.again)))
 	}
 	pulse.Of(ctx).Rest()
@@ -183,6 +195,8 @@ func (p *place) rest(ctx context.Context, woken <-chan struct{}) {
 	case <-ctx.Done():
 	case <-woken:
 	case <-read:
+	case <-heavy:
+	case <-p.probed:
 	case <-time.After(wait):
 	}
 }

@@ -197,6 +197,7 @@ func (r *Runner) known() map[publications.Key]*place {
 		for i, key := range places {
 			known[key] = &place{
 				Runner: r, k: k, key: key, part: i, parts: len(places), building: set == registry.NextTables,
+				due: due{probed: make(chan struct{}, 1)},
 			}
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 const (
 	cacheBytes = 64 << 20
 	readAhead  = 4 // pages behind the one that is asked for
+	mostReads  = 2 // at once, beside those that are repeated with more time
 
 	readTimeout = 30 * time.Second // the minimum time limit of a first read
 )
@@ -31,12 +33,21 @@ type source struct {
 	mu       sync.Mutex
 	instance string // of the database that head and pages are from
 	cache    pages.Cache
-	asked    int64 // after which a page was last asked for
-	head     int64 // up to which the journal is known to be complete
-	small    bool  // the last events were so small that a page's bytes need no limit
-	reading  chan struct{}
+	asked    int64         // after which a page was last asked for
+	head     int64         // up to which the journal is known to be complete
+	small    bool          // the last events were so small that a page's bytes need no limit
+	reads    []*reading    // under way
 	woken    chan struct{} // closed by an append
 	ahead    sync.WaitGroup
+}
+
+// reading is a read of a page.
+type reading struct {
+	after   int64
+	events  int
+	limit   time.Duration
+	patient bool // it is repeated with more time: places that are elsewhere do not wait for it
+	done    chan struct{}
 }
 
 // keys has the events of a page with their keys. The first of several partitions finds them.
@@ -139,24 +150,53 @@ func (s *source) next(ctx context.Context, instance string, after int64) (*pages
 			s.mu.Unlock()
 			return page, nil, nil
 		}
-		if busy := s.reading; busy != nil {
+		if busy := s.inTheWay(after); busy != nil {
 			s.mu.Unlock()
 			pulse.Of(ctx).Within(s.promise())
 			select {
-			case <-busy:
+			case <-busy.done:
 				continue
 			case <-ctx.Done():
 				return nil, nil, ctx.Err()
 			}
 		}
-		s.reading, s.asked = make(chan struct{}), after
+		s.asked = after
+		rd := s.begin(after)
 		s.mu.Unlock()
-		w, err := s.read(ctx, after)
+		w, err := s.read(ctx, rd)
 		if err != nil || w.Until == after {
 			return nil, woken, err
 		}
 		return &w.Page, nil, nil
 	}
+}
+
+// inTheWay returns a read to wait for before a page is read: the one that may bring it, or the last that may be
+// under way. The caller holds s.mu.
+func (s *source) inTheWay(after int64) (busy *reading) {
+	n := 0
+	for _, rd := range s.reads {
+		switch {
+		case rd.after <= after && after-rd.after < int64(rd.events):
+			return rd
+		case !rd.patient:
+			n++
+			busy = rd
+		}
+	}
+	if n < mostReads {
+		return nil
+	}
+	return busy
+}
+
+// begin notes that a page is read. The caller holds s.mu.
+func (s *source) begin(after int64) *reading {
+	rd := &reading{after: after, done: make(chan struct{})}
+	rd.events, rd.limit = s.patience.Next(after, s.events)
+	rd.patient = s.patience.Repeats(rd.limit)
+	s.reads = append(s.reads, rd)
+	return rd
 }
 
 // ready returns the page that continues after a position if it is in memory.
@@ -184,28 +224,30 @@ func (s *source) at(ctx context.Context, instance string, after int64) *pages.Pa
 // is full: a page that is read in vain drops one that is needed. The caller holds s.mu.
 func (s *source) readAhead(ctx context.Context, after int64) {
 	until, next := s.cache.Ahead(after, readAhead+1)
-	if !next || until >= s.head || s.reading != nil {
+	if !next || until >= s.head || len(s.reads) > 0 {
 		return
 	}
-	s.reading = make(chan struct{})
-	s.ahead.Go(func() { _, _ = s.read(ctx, until) }) // a place that needs the page sees the error when it reads it
+	rd := s.begin(until)
+	s.ahead.Go(func() { _, _ = s.read(ctx, rd) }) // a place that needs the page sees the error when it reads it
 }
 
-// read reads a page into the cache. The caller has set s.reading.
-func (s *source) read(ctx context.Context, after int64) (w *pages.Window, err error) {
+// read reads a page into the cache. It returns a [*pages.SlowReadError] if its time limit has ended it.
+func (s *source) read(ctx context.Context, rd *reading) (w *pages.Window, err error) {
 	s.mu.Lock()
 	mark := s.cache.Mark()
-	events, limit := s.patience.Next(after, s.events)
 	q := pages.Query{
-		After: after, Floor: s.head, Instance: s.instance, Events: events, Small: s.small, Catalogue: s.Cfg.Catalogue,
-		Archive:  s.Cfg.Archive,
-		Announce: 2*s.Cfg.PollInterval + time.Second,
+		After: rd.after, Floor: s.head, Instance: s.instance, Events: rd.events, Small: s.small,
+		Catalogue: s.Cfg.Catalogue, Archive: s.Cfg.Archive, Announce: 2*s.Cfg.PollInterval + time.Second,
+	}
+	if rd.patient {
+		q.Limit = rd.limit
 	}
 	s.mu.Unlock()
 	defer func() {
-		if ctx.Err() == nil && s.patience.Done(after, err) {
+		if ctx.Err() == nil && s.patience.Done(rd.after, err) {
+			err = &pages.SlowReadError{After: rd.after, Limit: rd.limit, Err: err}
 			s.Cfg.Logger.WarnContext(ctx, "a read of the journal took too long, the next is of one event, with more time",
-				"after", after, "events", events, "timeout", limit, "error", err)
+				"after", rd.after, "events", rd.events, "timeout", rd.limit, "error", err)
 		}
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -219,12 +261,13 @@ func (s *source) read(ctx context.Context, after int64) (w *pages.Window, err er
 				s.cache.Add(&kept)
 			}
 		}
-		close(s.reading)
-		if s.reading = nil; err == nil && w.Until > after {
+		close(rd.done)
+		s.reads = slices.DeleteFunc(s.reads, func(other *reading) bool { return other == rd })
+		if err == nil && w.Until > rd.after {
 			s.readAhead(ctx, s.asked)
 		}
 	}()
-	bounded, cancel := context.WithTimeout(ctx, limit)
+	bounded, cancel := context.WithTimeout(ctx, rd.limit)
 	defer cancel()
 	conn, err := s.Cfg.Pool.Acquire(bounded)
 	if err != nil {

@@ -297,14 +297,13 @@ func ReadPage(ctx context.Context, db event.Querier, w event.Window) (page Page,
 	return page, nil
 }
 
-// readMarked reads events of the journal alone, stubs among them, behind their mark. There may be one too many.
+// readMarked reads events of the journal alone, stubs among them, behind their mark.
 func readMarked(
 	ctx context.Context, db event.Querier, w event.Window, query, small string,
 ) (page Page, err error) {
 	if w.Small {
 		query = small
 	}
-	w.Events++ // the mark
 	events, until, err := read(ctx, db, w, query, span{stubs: true})
 	if err != nil {
 		return page, err
@@ -322,13 +321,13 @@ func read(
 	if w.Careful {
 		query = careful(query)
 	}
-	expected := min(int64(w.Events), w.Floor-w.After)
+	expected := min(int64(w.Events), w.Floor-w.After) + 1 // the mark
 	events, size, err := collectSome(ctx, db, int(expected), w.Bytes, s, query, args...)
 	if err != nil {
 		return nil, 0, err
 	}
 	cut := w.Small && size >= w.Bytes || !w.Small && cutShort(size, w.Bytes)
-	if n := len(events); n > 0 && (n >= w.Events || cut) {
+	if n := len(events); n > 0 && (n > w.Events || cut) {
 		return events, events[n-1].Position, nil
 	}
 	return events, w.Floor, nil

@@ -188,13 +188,14 @@ type Query struct {
 	Small     bool          // events are so small that the server need not limit a page's bytes
 	Catalogue *catalogue.Catalogue
 	Archive   event.Archive // reads archived events; nil: they are an error
+	Limit     time.Duration // of the read on the server; 0: that of the session; see [ReadPage]
 	Sealed    bool          // leave sealed fields as they are
 }
 
 // Read reads the next events below the writer floor. If there are none it asks to be notified, and
 // then looks once more for events appended before appenders knew. It returns [feed.ErrReplaced] if the
 // events are from another instance than the floor: below it, appends may be in flight.
-func Read(ctx context.Context, conn lease.DB, q Query) (*Window, error) {
+func Read(ctx context.Context, conn DB, q Query) (*Window, error) {
 	w, err := q.once(ctx, conn, q.Floor)
 	if err != nil || w.Until > q.After || q.Announce == 0 {
 		return w, err
@@ -205,7 +206,7 @@ func Read(ctx context.Context, conn lease.DB, q Query) (*Window, error) {
 	return w, err
 }
 
-func (q *Query) once(ctx context.Context, conn lease.DB, floor int64) (w *Window, err error) {
+func (q *Query) once(ctx context.Context, conn DB, floor int64) (w *Window, err error) {
 	w = &Window{
 		Page: Page{After: q.After, Until: q.After, Notes: &sync.Map{}}, Floor: floor, Last: floor, Instance: q.Instance,
 	}
@@ -215,7 +216,7 @@ func (q *Query) once(ctx context.Context, conn lease.DB, floor int64) (w *Window
 		}
 	}
 	window := event.Window{After: q.After, Floor: w.Floor, Events: q.Events, Bytes: Bytes, Small: q.Small}
-	page, err := feed.ReadPage(ctx, feed.Through{Querier: conn, Archive: q.Archive}, window)
+	page, err := ReadPage(ctx, conn, q.Archive, window, q.Limit)
 	if err != nil {
 		return nil, err
 	}

@@ -3,10 +3,16 @@ package pages
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strconv"
 	"sync"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/tidemark-go/tidemark/internal/store/feed"
+	"github.com/tidemark-go/tidemark/internal/store/lease"
+	"github.com/tidemark-go/tidemark/pkg/event"
 )
 
 // LongestRead is the longest time limit of a read that is repeated.
@@ -62,6 +68,9 @@ func (p *Patience) Longest() time.Duration {
 	return p.limit(longest)
 }
 
+// Repeats reports whether a limit of [Patience.Next] is that of a read that is repeated, or may have to be.
+func (p *Patience) Repeats(limit time.Duration) bool { return limit > p.base }
+
 func (p *Patience) limit(ended int) time.Duration {
 	limit := p.base
 	for ; ended > 0 && limit < LongestRead; ended-- {
@@ -90,4 +99,48 @@ func (p *Patience) Done(after int64, err error) (tooSlow bool) {
 		p.part = max(p.part/2, 1)
 	}
 	return false
+}
+
+// SlowReadError is the error of a read that its time limit has ended.
+type SlowReadError struct {
+	After int64 // position
+	Limit time.Duration
+	Err   error
+}
+
+func (e *SlowReadError) Error() string {
+	return fmt.Sprintf("the read of the journal after position %d was ended by its limit of %v: %v", e.After, e.Limit,
+		e.Err)
+}
+
+func (e *SlowReadError) Unwrap() error { return e.Err }
+
+// DB is a pool, or a connection without a transaction.
+type DB interface {
+	lease.DB
+	BeginTx(ctx context.Context, options pgx.TxOptions) (pgx.Tx, error)
+}
+
+// ReadPage is [feed.ReadPage] with a time limit on the server; 0: that of the session. The limit of the session may
+// be shorter: a read that is repeated because of it would be ended again.
+func ReadPage(
+	ctx context.Context, db DB, archive event.Archive, w event.Window, limit time.Duration,
+) (page feed.Page, err error) {
+	if limit == 0 {
+		return feed.ReadPage(ctx, feed.Through{Querier: db, Archive: archive}, w)
+	}
+	read := func() error {
+		return pgx.BeginTxFunc(ctx, db, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
+			_, err := tx.Exec(ctx, queryTimeout, strconv.FormatInt(limit.Milliseconds(), 10))
+			if err == nil {
+				page, err = feed.ReadPage(ctx, feed.Through{Querier: tx, Archive: archive}, w)
+			}
+			return err
+		})
+	}
+	if err = read(); feed.CannotRead(err) && !w.Careful { // it has ended the transaction
+		w.Careful = true
+		err = read()
+	}
+	return page, err
 }

@@ -17,7 +17,6 @@ type Event struct {
 }
 
 // Make makes each read of the payload of an event take so long from now on, in every session of the database.
-// Nothing can be appended afterwards: the journal is a view.
 func Make(t testing.TB, pool *pgxpool.Pool, campaign string, seq int64, takes time.Duration) Event {
 	t.Helper()
 	if err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
@@ -30,6 +29,20 @@ func Make(t testing.TB, pool *pgxpool.Pool, campaign string, seq int64, takes ti
 	return Event{pool}
 }
 
+// Block makes each read of the payload of an event take until Release is called.
+func Block(t testing.TB, pool *pgxpool.Pool, campaign string, seq int64) Event {
+	t.Helper()
+	return Make(t, pool, campaign, seq, time.Hour)
+}
+
+// Release ends the reads that are under way, and later ones at once.
+func (e Event) Release(t testing.TB) {
+	t.Helper()
+	if _, err := e.pool.Exec(t.Context(), release); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // Reads returns how many reads of the event have begun.
 func (e Event) Reads(t testing.TB) (n int) {
 	t.Helper()
@@ -37,4 +50,18 @@ func (e Event) Reads(t testing.TB) (n int) {
 		t.Fatal(err)
 	}
 	return n
+}
+
+// Limit sets the statement_timeout of all later sessions of the database.
+func Limit(t testing.TB, pool *pgxpool.Pool, limit time.Duration) {
+	t.Helper()
+	var sql string
+	err := pool.QueryRow(t.Context(), formatLimit, limit.Milliseconds()).Scan(&sql)
+	if err == nil {
+		_, err = pool.Exec(t.Context(), sql)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool.Reset()
 }
