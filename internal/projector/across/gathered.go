@@ -29,7 +29,7 @@ type gathered struct {
 func (p *place) gather(g *gathered, page *pages.Page, limit int64) {
 	var known found
 	if p.parts > 1 && p.marks == 0 { // a key of a suspect event is found only when its turn comes
-		known = keyed(p.k, page)
+		known = p.source.keyed(p.k, page)
 	}
 	var pairs []apply.Keyed // of the event
 	first := page.Index(g.until)

@@ -2,6 +2,7 @@ package across
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -64,7 +65,7 @@ func TestAGroupTakesAllKeysOfAnEventOrNone(t *testing.T) {
 		"in two partitions":    {place{parts: 2, part: 0, size: 1}, "10" + strings.Join(strings.Fields(elsewhere), " 10"), 19},
 	} {
 		var g gathered
-		c.place.k = k
+		c.place.k, c.place.Runner = k, &Runner{source: &source{}}
 		c.place.gather(&g, page, 50)
 		var got []string
 		for _, one := range g.events {
@@ -80,4 +81,36 @@ func TestAGroupTakesAllKeysOfAnEventOrNone(t *testing.T) {
 func resolved(k *registry.Projection, key string) (l apply.LeftOut) {
 	l.Add(k, key, 10)
 	return l
+}
+
+// TestKeysOfEventsCountAsBytesOfTheCache has a page whose events have 64 keys each.
+func TestKeysOfEventsCountAsBytesOfTheCache(t *testing.T) {
+	t.Parallel()
+	many := make([]string, 64)
+	for i := range many {
+		many[i] = strings.Repeat("k", 100) + strconv.Itoa(i)
+	}
+	k := &registry.Projection{Keys: func(event.Event) ([]string, error) { return many, nil }}
+	const events, least = 100, 100 * 64 * (100 + 40)
+	s := &source{cache: pages.NewCache(least, events)}
+	add := func(after int64) {
+		page := &pages.Page{After: after, Until: after + events, Notes: new(sync.Map)}
+		for i := range int64(events) {
+			page.Events = append(page.Events, event.Event{ID: uuid.New(), Position: after + i + 1, Intent: event.ProjectionAndReplay})
+		}
+		s.cache.Add(page)
+		kept := *page
+		if found := s.keyed(k, &kept); len(found.keyed) != events*len(many) {
+			t.Fatalf("%d keys were found", len(found.keyed))
+		}
+		s.keyed(k, &kept) // counted once
+	}
+	add(0)
+	if s.cache.At(0) == nil || s.cache.Roomy() {
+		t.Error("the keys of the page do not count")
+	}
+	add(events)
+	if s.cache.At(0) != nil || s.cache.At(events) == nil {
+		t.Error("the first page is kept, though the keys of the second need its room")
+	}
 }

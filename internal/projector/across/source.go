@@ -21,6 +21,10 @@ const (
 	readAhead  = 4 // pages behind the one that is asked for
 	mostReads  = 2 // at once, beside those that are repeated with more time
 
+	// the sizes of an [apply.Keyed] without its key, and of an int
+	keyedBytes = 40
+	endBytes   = 8
+
 	readTimeout = 30 * time.Second // the minimum time limit of a first read
 )
 
@@ -60,6 +64,7 @@ type keys struct {
 type found struct {
 	keyed []apply.Keyed
 	ends  []int // in keyed, by event of the page
+	names int64 // bytes of the keys
 }
 
 // of returns event i of the page with its keys.
@@ -71,18 +76,38 @@ func (f *found) of(i int) []apply.Keyed {
 	return f.keyed[from:f.ends[i]]
 }
 
-// keyed returns the events of a page with their keys.
-func keyed(k *registry.Projection, page *pages.Page) found {
-	noted, _ := page.Notes.LoadOrStore(k, &keys{})
-	all := noted.(*keys)
+// bytes is about the memory that they take.
+func (f *found) bytes() int64 {
+	return keyedBytes*int64(cap(f.keyed)) + endBytes*int64(cap(f.ends)) + f.names
+}
+
+// keyed returns the events of a page with their keys, and how many bytes it has noted on the page.
+func keyed(k *registry.Projection, page *pages.Page) (_ found, noted int64) {
+	known, _ := page.Notes.LoadOrStore(k, &keys{})
+	all := known.(*keys)
 	all.mu.Lock()
 	defer all.mu.Unlock()
+	before := all.bytes()
 	for i := len(all.ends); i < len(page.Events); i++ { // a page may have been extended
-		e := &page.Events[i]
+		e, from := &page.Events[i], len(all.keyed)
 		all.keyed = apply.AppendKeyed(all.keyed, k, e, page.Faults[e.Position])
+		for _, one := range all.keyed[from:] {
+			all.names += int64(len(one.Key))
+		}
 		all.ends = append(all.ends, len(all.keyed))
 	}
-	return all.found
+	return all.found, all.bytes() - before
+}
+
+// keyed returns the events of a page with their keys. What it notes counts as part of the cache.
+func (s *source) keyed(k *registry.Projection, page *pages.Page) found {
+	all, noted := keyed(k, page)
+	if noted > 0 {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.cache.Noted(page, noted)
+	}
+	return all
 }
 
 func newSource(b *registry.Base) *source {

@@ -22,7 +22,7 @@ type Page struct {
 	Events       []event.Event
 	Faults       map[int64]error // by position: events that the catalogue cannot read
 	Notices      Notices
-	Notes        *sync.Map // what readers note about the events
+	Notes        *sync.Map // what readers note about the events; see [Cache.Noted]
 	bytes        int64
 }
 
@@ -76,7 +76,7 @@ type Cache struct {
 	list  []*Page
 	bytes int64
 	limit int64
-	full  int // events of a page that is not extended
+	full  int // events of a page that is not extended; nor is one of [Bytes]
 
 	erased int64 // see Forget
 }
@@ -119,7 +119,8 @@ func (c *Cache) Add(p *Page) {
 	p.bytes = eventBytes*int64(len(p.Events)) + p.Payload()
 	c.bytes += p.bytes
 	if n := len(c.list); n > 0 {
-		if last := c.list[n-1]; last.Until == p.After && len(last.Events)+len(p.Events) <= c.full {
+		if last := c.list[n-1]; last.Until == p.After && len(last.Events)+len(p.Events) <= c.full &&
+			last.bytes+p.bytes <= Bytes {
 			if last.Faults == nil {
 				last.Faults = p.Faults
 			} else {
@@ -137,6 +138,18 @@ func (c *Cache) Add(p *Page) {
 	}
 	c.list = append(c.list, p)
 	c.trim()
+}
+
+// Noted counts bytes that a reader has noted about the events of a page.
+func (c *Cache) Noted(p *Page, bytes int64) {
+	for i := len(c.list) - 1; i >= 0; i-- {
+		if c.list[i].Notes == p.Notes {
+			c.list[i].bytes += bytes
+			c.bytes += bytes
+			c.trim()
+			return
+		}
+	}
 }
 
 // Ahead returns where up to n pages in memory end that continue after a position. next reports whether

@@ -1,6 +1,7 @@
 package pages
 
 import (
+	"sync"
 	"testing"
 
 	"github.com/tidemark-go/tidemark/pkg/event"
@@ -53,4 +54,38 @@ func TestPagesAreReadAheadWhileTheyFit(t *testing.T) {
 	expect(0, 9, 0, false)
 	expect(1, 9, 6, false)
 	expect(3, 9, 6, true)
+}
+
+func TestAPageIsExtendedUpToTheBytesOfARead(t *testing.T) {
+	t.Parallel()
+	c := NewCache(1<<40, 1<<20)
+	for at := range int64(12) {
+		e := event.Event{Position: at + 1, Payload: make([]byte, Bytes/4)}
+		c.Add(&Page{After: at, Until: at + 1, Events: []event.Event{e}})
+	}
+	if len(c.list) != 4 {
+		t.Errorf("there are %d pages, want 4 with 3 events each", len(c.list))
+	}
+	for _, p := range c.list {
+		if p.bytes > Bytes {
+			t.Errorf("a page has %d bytes, more than %d", p.bytes, Bytes)
+		}
+	}
+}
+
+func TestNotesOfReadersCountAsBytesOfTheCache(t *testing.T) {
+	t.Parallel()
+	c := NewCache(10*eventBytes, 1)
+	for at := range int64(4) {
+		c.Add(&Page{After: at, Until: at + 1, Events: []event.Event{{Position: at + 1}}, Notes: new(sync.Map)})
+	}
+	c.Noted(&Page{Notes: new(sync.Map)}, 100*eventBytes) // of a page that is not kept
+	c.Noted(c.At(2), 7*eventBytes)
+	if c.At(0) != nil || c.At(1) == nil || c.bytes != 10*eventBytes {
+		t.Errorf("the cache has %d pages of %d bytes", len(c.list), c.bytes)
+	}
+	c.Noted(c.At(1), 9*eventBytes)
+	if len(c.list) != 2 || c.bytes != 9*eventBytes {
+		t.Errorf("the cache has %d pages of %d bytes", len(c.list), c.bytes)
+	}
 }

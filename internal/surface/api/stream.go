@@ -308,6 +308,7 @@ func (s *stream) encodedOnce(page *pages.Page, e *event.Event) (data []byte, err
 	}
 	if data, err = s.encode(e); err == nil {
 		page.Notes.Store(as, data)
+		s.tail.noted(page, len(data))
 	}
 	return data, err
 }

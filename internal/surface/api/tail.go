@@ -154,6 +154,13 @@ func (t *tail) now() (head int64, instance string, news <-chan struct{}) {
 	return t.head, t.instance, t.news
 }
 
+// noted counts bytes that a stream has noted about the events of a page.
+func (t *tail) noted(page *pages.Page, bytes int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.cache.Noted(page, int64(bytes))
+}
+
 // after returns the page that continues after a position. It returns nil and a channel that is closed
 // when there is news, or nil twice if the tail no longer has the page.
 func (t *tail) after(instance string, position int64) (*pages.Page, <-chan struct{}) {
