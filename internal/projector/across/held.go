@@ -63,7 +63,8 @@ func (p *place) probeNext(ctx context.Context) (worked bool, err error) {
 		return false, nil
 	case tooSlow && (slow.Limit < pages.LongestRead || !p.Draining):
 		p.Cfg.Logger.WarnContext(ctx, "the read of a failed event took too long, the next has more time", "projection",
-			p.k.Name, "partition", p.part, "key", one.CampaignID, "position", one.at, "timeout", one.limit, "error", one.err)
+			p.k.Name, "partition", p.part, "campaign", one.CampaignID, "after", one.at-1, "timeout", one.limit,
+			"error", one.err)
 		p.failed = append(p.failed, one.Standing)
 		return false, nil
 	case one.err != nil:

@@ -87,6 +87,6 @@ func (a *Applier) patient(ctx context.Context, how *solo, slow *SlowReadError) b
 	}
 	how.events, how.limit = 1, pages.Longer(slow.Limit)
 	a.Cfg.Logger.WarnContext(ctx, "a read of the journal took too long, the next is of one event, with more time",
-		"campaign", slow.CampaignID, "after", slow.After, "timeout", slow.Limit, "next", how.limit)
+		"campaign", slow.CampaignID, "after", slow.After, "timeout", slow.Limit)
 	return true
 }
