@@ -12,7 +12,7 @@ import (
 var admins connection //nolint:gochecknoglobals // Go has no other place for what all tests of a process share
 
 // connection is kept open, because connecting for each creation and drop would cost more than a
-// test's database itself. It has no goroutine.
+// test's database itself. It has no goroutine but one of pgx after a write that was slow.
 type connection struct {
 	mu     sync.Mutex
 	server string

@@ -22,11 +22,12 @@ const patience = time.Minute
 //	func TestMain(m *testing.M) { leaktest.Main(m) }
 //
 // The options list goroutines of other packages that may stay.
-func Main(m *testing.M, options ...goleak.Option) { os.Exit(Run(m, options...)) }
+func Main(m *testing.M, options ...goleak.Option) { os.Exit(Check(m.Run(), options...)) }
 
-// Run is Main for a TestMain that has more to do. It returns the exit code.
-func Run(m *testing.M, options ...goleak.Option) (code int) {
-	if code := m.Run(); code != 0 {
+// Check is for a TestMain that has more to do after the tests and before the check. It returns the exit code, given
+// that of the tests.
+func Check(code int, options ...goleak.Option) int {
+	if code != 0 {
 		return code
 	}
 	if err := find(patience, options...); err != nil {
