@@ -1,7 +1,6 @@
 package exchange
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -49,7 +48,11 @@ func under(ctx context.Context, tx DB, schema string, do func() error) error {
 	if err := rows.Do(ctx, tx, "", querySearchBefore, schema); err != nil {
 		return err
 	}
-	return cmp.Or(do(), rows.Do(ctx, tx, "", querySearchPath, paths[0]))
+	err = do()
+	if restored := rows.Do(ctx, tx, "", querySearchPath, paths[0]); err == nil {
+		err = restored
+	}
+	return err
 }
 
 // Addition is something that the old table has and the new one lacks: an index, a constraint, a default, a setting.

@@ -179,68 +179,110 @@ func swap(
 	if live == nil || replacement == nil || !replacement.Moves() {
 		return ErrNotYet
 	}
-	if err := ledger.Fence(ctx, tx, setsOf(name)); err != nil { // all at once, in the order of others
+	if err := fence(ctx, tx, name); err != nil {
 		return err
-	}
-	if waits, err := ledger.Unreacted(ctx, tx, name); err != nil {
-		return err
-	} else if waits {
-		return fmt.Errorf("keys of process %s wait, and other tables would not react to their events: requeue them with "+
-			"code of the same version that can, or resolve their events", name)
 	}
 	if kept := sets[registry.PreviousTables.Of(name)]; from == registry.NextTables && kept != nil {
 		if err := dropSet(ctx, tx, kept); err != nil {
 			return err
 		}
 	}
-	attic := registry.PreviousTables.Schema(name, live.SchemaName)
+	attic, err := swapTables(ctx, tx, name, from, live, replacement)
+	if err != nil {
+		return err
+	}
+	group, aside, previous := live.ConsumerGroup, swapSet.Of(name), registry.PreviousTables.Of(name)
+	for _, move := range []renamed{
+		{from: name, to: aside, schema: attic, keep: &keep},
+		{from: from.Of(name), to: name, schema: live.SchemaName, declined: max(declined, live.Declined)},
+		{from: aside, to: previous, schema: attic, keep: &keep},
+	} {
+		if err := move.do(ctx, tx, group); err != nil {
+			return err
+		}
+	}
+	if err := forgetRebuild(ctx, tx, name); err != nil {
+		return err
+	}
+	if err := ledger.ReactOn(ctx, tx, name, append(setsOf(name), aside)); err != nil {
+		return err
+	}
+	return failed.Write(ctx, tx, what, group, name, act)
+}
+
+// fence ends the work of all readers of a projection's sets, at once and in the order of others. It refuses a process
+// of which keys wait.
+func fence(ctx context.Context, tx pgx.Tx, name string) error {
+	if err := ledger.Fence(ctx, tx, setsOf(name)); err != nil {
+		return err
+	}
+	waits, err := ledger.Unreacted(ctx, tx, name)
+	if err == nil && waits {
+		return fmt.Errorf("keys of process %s wait, and other tables would not react to their events: requeue them with "+
+			"code of the same version that can, or resolve their events", name)
+	}
+	return err
+}
+
+// swapTables puts tables in the place of the live ones, which it moves to the schema that it returns.
+func swapTables(
+	ctx context.Context, tx pgx.Tx, name string, from registry.TableSet, live, replacement *lockedSet,
+) (attic string, err error) {
+	attic = registry.PreviousTables.Schema(name, live.SchemaName)
 	if from == registry.PreviousTables {
 		attic = swapSet.Schema(name, live.SchemaName)
 	}
-	if err := cmp.Or(rows.Do(ctx, tx, "", "CREATE SCHEMA "+pgx.Identifier{attic}.Sanitize()),
-		rows.Do(ctx, tx, "", registry.QueryMaking, registry.LiveTables.SearchPath(name, live.SchemaName))); err != nil {
-		return err
+	if err := rows.Do(ctx, tx, "", "CREATE SCHEMA "+pgx.Identifier{attic}.Sanitize()); err != nil {
+		return "", err
+	}
+	if err := rows.Do(ctx, tx, "", registry.QueryMaking,
+		registry.LiveTables.SearchPath(name, live.SchemaName)); err != nil {
+		return "", err
 	}
 	if from == registry.NextTables {
 		added, err := addedTo(ctx, tx, live, replacement)
 		if err != nil {
-			return err
+			return "", err
 		}
 		if len(added) > 0 {
-			return fmt.Errorf("%s was added to the live tables since the rebuild began: add it to the new ones in "+
+			return "", fmt.Errorf("%s was added to the live tables since the rebuild began: add it to the new ones in "+
 				"schema %s too, or drop it", added[0].Name, replacement.SchemaName)
 		}
 	}
 	if err := exchange.Swap(ctx, tx, live.tables(), replacement.tables(), attic,
 		kind.FunctionPrefix(name, live.Version)); err != nil {
-		return err
+		return "", err
 	}
 	if _, err := tx.Exec(ctx, "DROP SCHEMA "+pgx.Identifier{replacement.SchemaName}.Sanitize()); err != nil {
-		return err
+		return "", err
 	}
 	if from == registry.PreviousTables {
 		if _, err := tx.Exec(ctx, fmt.Sprintf("ALTER SCHEMA %s RENAME TO %s", pgx.Identifier{attic}.Sanitize(),
 			pgx.Identifier{replacement.SchemaName}.Sanitize())); err != nil {
-			return err
+			return "", err
 		}
 		attic = replacement.SchemaName
 	}
-	group, aside, previous := live.ConsumerGroup, swapSet.Of(name), registry.PreviousTables.Of(name)
-	return cmp.Or( // an error ends the transaction, and what follows it
-		rename(ctx, tx, group, name, aside, attic, &keep, 0),
-		rename(ctx, tx, group, from.Of(name), name, live.SchemaName, nil, max(declined, live.Declined)),
-		rename(ctx, tx, group, aside, previous, attic, &keep, 0),
-		forgetRebuild(ctx, tx, name),
-		ledger.ReactOn(ctx, tx, name, append(setsOf(name), aside)),
-		failed.Write(ctx, tx, what, group, name, act),
-	)
+	return attic, nil
 }
 
-func rename(ctx context.Context, tx pgx.Tx, group, from, to, schema string, kept *time.Duration, declined int) error {
-	return cmp.Or( // an error ends the transaction, and what follows it
-		rows.Do(ctx, tx, "", queryTakeSet, from, to, schema, kept, declined),
-		failed.Rename(ctx, tx, group, from, to),
-		ledger.Rename(ctx, tx, from, to),
-		pauses.Rename(ctx, tx, group, from, to),
-	)
+// renamed is a set of tables that gets another name, and with it another meaning.
+type renamed struct {
+	from, to string
+	schema   string         // that its tables are in
+	keep     *time.Duration // how long it is kept; nil: it is live
+	declined int            // up to which version no rebuild begins by itself
+}
+
+func (r renamed) do(ctx context.Context, tx pgx.Tx, group string) error {
+	if err := rows.Do(ctx, tx, "", queryTakeSet, r.from, r.to, r.schema, r.keep, r.declined); err != nil {
+		return err
+	}
+	if err := failed.Rename(ctx, tx, group, r.from, r.to); err != nil {
+		return err
+	}
+	if err := ledger.Rename(ctx, tx, r.from, r.to); err != nil {
+		return err
+	}
+	return pauses.Rename(ctx, tx, group, r.from, r.to)
 }

@@ -64,26 +64,33 @@ func Remove(ctx context.Context, db registry.Beginner, name string, tables bool,
 		if err != nil {
 			return err
 		}
-		err = cmp.Or(forgetParts(ctx, tx, group, name), failed.Write(ctx, tx, "removed", group, name, act))
-		if err != nil || !tables {
+		if err := forgetParts(ctx, tx, group, name); err != nil {
 			return err
 		}
-		for _, table := range slices.Backward(names) {
-			full := pgx.Identifier{schema, table}.Sanitize()
-			ours, err := rows.One(ctx, tx, pgx.RowTo[bool], "", queryOurTable, full, schema)
-			if err != nil || !ours {
-				return cmp.Or(err, ErrNotOurs)
-			}
-			if _, err := tx.Exec(ctx, "DROP TABLE IF EXISTS "+full); err != nil {
-				return fmt.Errorf("drop its table %s: %w", full, err)
-			}
+		if err := failed.Write(ctx, tx, "removed", group, name, act); err != nil || !tables {
+			return err
 		}
-		return nil
+		return dropOurs(ctx, tx, schema, names)
 	})
 	if err != nil {
 		return err
 	}
 	return registry.ClearLeft(ctx, db, group, name)
+}
+
+// dropOurs drops a projection's own tables, the last created first.
+func dropOurs(ctx context.Context, tx pgx.Tx, schema string, tables []string) error {
+	for _, table := range slices.Backward(tables) {
+		full := pgx.Identifier{schema, table}.Sanitize()
+		ours, err := rows.One(ctx, tx, pgx.RowTo[bool], "", queryOurTable, full, schema)
+		if err != nil || !ours {
+			return cmp.Or(err, ErrNotOurs)
+		}
+		if _, err := tx.Exec(ctx, "DROP TABLE IF EXISTS "+full); err != nil {
+			return fmt.Errorf("drop its table %s: %w", full, err)
+		}
+	}
+	return nil
 }
 
 // DropReplaced has all tables that rebuilds have replaced dropped at once, instead of after their time.

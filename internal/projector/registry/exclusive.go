@@ -1,7 +1,6 @@
 package registry
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -51,8 +50,10 @@ func (e exclusive) do(ctx context.Context, what func(pgx.Tx) error) error {
 	for attempt := 1; ; attempt++ {
 		locked := false
 		err := pgx.BeginFunc(ctx, e.db, func(tx pgx.Tx) error {
-			if err := cmp.Or(rows.Do(ctx, tx, "", QueryExclusivePatience),
-				rows.Do(ctx, tx, "", queryRegistryExclusive, e.group)); err != nil {
+			if err := rows.Do(ctx, tx, "", QueryExclusivePatience); err != nil {
+				return err
+			}
+			if err := rows.Do(ctx, tx, "", queryRegistryExclusive, e.group); err != nil {
 				return err
 			}
 			locked = true

@@ -1,7 +1,6 @@
 package registry
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -126,11 +125,14 @@ func (g *Registrar) scratchTables(ctx context.Context) (made map[*Projection]tab
 			continue
 		}
 		err := pgx.BeginFunc(ctx, g.Cfg.Pool, func(tx pgx.Tx) error {
-			var schema string
 			// Foreign keys lock the tables that they refer to.
-			if err := cmp.Or(rows.Do(ctx, tx, "", QueryExclusivePatience), rows.Do(ctx, tx, "", QueryMakeScratch)); err != nil {
+			if err := rows.Do(ctx, tx, "", QueryExclusivePatience); err != nil {
 				return err
 			}
+			if err := rows.Do(ctx, tx, "", QueryMakeScratch); err != nil {
+				return err
+			}
+			var schema string
 			if err := tx.QueryRow(ctx, QuerySearchScratch, g.SearchPath).Scan(nil, &schema); err != nil {
 				return err
 			}

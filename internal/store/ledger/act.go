@@ -1,7 +1,6 @@
 package ledger
 
 import (
-	"cmp"
 	"context"
 
 	"github.com/jackc/pgx/v5"
@@ -28,6 +27,8 @@ func retake(ctx context.Context, tx pgx.Tx, sets []string, query string) error {
 	if len(sets) == 0 {
 		return nil
 	}
-	return cmp.Or(rows.Do(ctx, tx, "lock the places of projections across campaigns", queryLockPlaces, sets),
-		rows.Do(ctx, tx, "take the places of projections across campaigns", query, sets))
+	if err := rows.Do(ctx, tx, "lock the places of projections across campaigns", queryLockPlaces, sets); err != nil {
+		return err
+	}
+	return rows.Do(ctx, tx, "take the places of projections across campaigns", query, sets)
 }

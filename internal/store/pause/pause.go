@@ -1,7 +1,6 @@
 package pause
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -63,12 +62,14 @@ func Set(ctx context.Context, tx pgx.Tx, t Target, by, reason string, d time.Dur
 	if d > 0 {
 		lasts = &d
 	}
-	err = cmp.Or(rows.Do(ctx, tx, "", querySet, scope, t.Group, name, reason, by, lasts),
-		rows.Do(ctx, tx, "", queryLog, "paused", t.Group, t.Projection, t.CampaignID, by, reason))
-	if err == nil && t.CampaignID != "" {
-		err = lease.Pause(ctx, tx, t.Group, t.CampaignID, d)
+	if err := rows.Do(ctx, tx, "", querySet, scope, t.Group, name, reason, by, lasts); err != nil {
+		return err
 	}
-	return err
+	err = rows.Do(ctx, tx, "", queryLog, "paused", t.Group, t.Projection, t.CampaignID, by, reason)
+	if err != nil || t.CampaignID == "" {
+		return err
+	}
+	return lease.Pause(ctx, tx, t.Group, t.CampaignID, d)
 }
 
 // Resume ends the target's pause, logs by and reason to tidemark.failure_log, and wakes waiting
@@ -90,7 +91,10 @@ func Resume(ctx context.Context, tx pgx.Tx, t Target, by, reason string) (err er
 	if err == nil && t.CampaignID != "" {
 		err = lease.Resume(ctx, tx, t.Group, t.CampaignID)
 	}
-	return cmp.Or(err, lease.Wake(ctx, tx))
+	if err != nil {
+		return err
+	}
+	return lease.Wake(ctx, tx)
 }
 
 // List returns up to limit pauses (0: all) of a consumer group, or of all groups if group is empty,

@@ -1,7 +1,6 @@
 package publications
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -117,8 +116,11 @@ func Reset(ctx context.Context, db DB, key Key, to ResetTo, act Act) (ResetResul
 		}
 		if result.To < result.From {
 			result.Forgotten, err = rows.Exec(ctx, tx, "", queryForgetParked, key.Topic, key.Publisher, result.To)
+			if err != nil {
+				return err
+			}
 		}
-		if err = cmp.Or(err, rows.Do(ctx, tx, "", queryReset, key.Topic, key.Publisher, result.To)); err != nil {
+		if err := rows.Do(ctx, tx, "", queryReset, key.Topic, key.Publisher, result.To); err != nil {
 			return err
 		}
 		detail["from"], detail["to"], detail["forgotten"] = result.From, result.To, result.Forgotten
@@ -150,7 +152,10 @@ func change(
 		if err != nil {
 			return err
 		}
-		return cmp.Or(WriteLog(ctx, tx, act, name, key, "", 0, detail), rows.Do(ctx, tx, "", queryNotify))
+		if err := WriteLog(ctx, tx, act, name, key, "", 0, detail); err != nil {
+			return err
+		}
+		return rows.Do(ctx, tx, "", queryNotify)
 	})
 }
 

@@ -35,8 +35,10 @@ func (f *sqlFile) Check(ctx context.Context, tx pgx.Tx) error {
 // checkIn returns the mistakes it found, or an error if it could not look for them.
 func (f *sqlFile) checkIn(ctx context.Context, tx pgx.Tx) (*mistakes, error) {
 	errs := &mistakes{file: f.file}
-	if err := cmp.Or(rows.Do(ctx, tx, "", registry.QueryMakeScratch),
-		rows.Do(ctx, tx, "", registry.QuerySearchScratch, nil)); err != nil {
+	if err := rows.Do(ctx, tx, "", registry.QueryMakeScratch); err != nil {
+		return nil, err
+	}
+	if err := rows.Do(ctx, tx, "", registry.QuerySearchScratch, nil); err != nil {
 		return nil, err
 	}
 	known := map[string]bool{}
