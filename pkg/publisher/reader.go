@@ -72,7 +72,30 @@ func (r *reader) startReads(now time.Time) {
 		return
 	}
 	r.hungry = false
-	var waiting, tail []*pair
+	waiting := r.waiting(now)
+	for _, p := range waiting {
+		if r.reading() >= maxReads {
+			r.hungry = true // once one of them is done
+			return
+		}
+		if r.underWay(p.read) {
+			continue
+		}
+		// Pairs shortly before it share the read.
+		after := p.read
+		for _, q := range waiting {
+			if q.read < after && p.read-q.read <= int64(r.cfg.PageEvents)/2 && !r.underWay(q.read) {
+				after = q.read
+			}
+		}
+		r.read(after, now)
+	}
+}
+
+// waiting returns the pairs that wait for a read, longest wait first. Those at the journal's end wait until it may be
+// read again.
+func (r *reader) waiting(now time.Time) (waiting []*pair) {
+	var tail []*pair
 	ends := 0 // pairs at the end of the journal
 	for _, p := range r.pairs {
 		if p.read >= r.head {
@@ -93,27 +116,8 @@ func (r *reader) startReads(now time.Time) {
 	} else {
 		waiting = append(waiting, tail...)
 	}
-	if len(waiting) == 0 {
-		return
-	}
 	slices.SortFunc(waiting, func(a, b *pair) int { return a.since.Compare(b.since) })
-	for _, p := range waiting {
-		if r.reading() >= maxReads {
-			r.hungry = true // once one of them is done
-			return
-		}
-		if r.underWay(p.read) {
-			continue
-		}
-		// Pairs shortly before it share the read.
-		after := p.read
-		for _, q := range waiting {
-			if q.read < after && p.read-q.read <= int64(r.cfg.PageEvents)/2 && !r.underWay(q.read) {
-				after = q.read
-			}
-		}
-		r.read(after, now)
-	}
+	return waiting
 }
 
 // underWay reports whether a read may bring the events after a position.
@@ -220,23 +224,7 @@ func (r *reader) arrived(rd *reading, w *pages.Window, err error, started time.T
 	r.hungry = true
 	now := time.Now()
 	if err != nil {
-		r.small = false // it may have been too much for the time limit
-		if r.ctx.Err() == nil {
-			wait := pace.Backoff(2, time.Second, 0.5)
-			if r.patience.Done(rd.After, err) {
-				r.cfg.Logger.WarnContext(r.ctx, "a read of the journal took too long, the next is of one event, with more time",
-					"after", rd.After, "events", rd.Events, "timeout", rd.limit, "error", err, "wait", wait)
-			} else {
-				r.cfg.Logger.WarnContext(r.ctx, "cannot read the journal", "after", rd.After, "error", err, "wait", wait)
-			}
-			for _, p := range r.pairs {
-				if p.wanting {
-					p.notBefore = later(p.notBefore, now.Add(wait))
-					p.wanting = false
-					r.look(p)
-				}
-			}
-		}
+		r.failed(rd, err, now)
 		return
 	}
 	r.patience.Done(rd.After, nil)
@@ -255,20 +243,46 @@ func (r *reader) arrived(rd *reading, w *pages.Window, err error, started time.T
 	}
 	r.cache.Add(&w.Page)
 	for _, p := range r.pairs {
-		if p.busy && !nothing && w.After >= p.read {
-			r.prefetch(p, now)
-		}
-		if !p.wanting || p.busy || p.leaving || p.read < w.After || p.read > w.Until {
-			continue
-		}
 		switch {
-		case nothing && rd.wakes != r.wakes: // the notified event may have come after the read
-		case nothing && rd.soon:
-			p.nextPoll = later(p.nextPoll, now.Add(announceEvery))
-		default:
-			p.polled = !started.Add(r.cfg.PollInterval / 2).Before(p.nextPoll) // one look serves all pairs that would look soon
+		case p.busy && !nothing && w.After >= p.read:
+			r.prefetch(p, now)
+		case p.wanting && !p.busy && !p.leaving && w.After <= p.read && p.read <= w.Until:
+			r.tell(p, rd, nothing, started, now)
 		}
-		r.look(p)
+	}
+}
+
+// tell has a pair look at the page that it has waited for.
+func (r *reader) tell(p *pair, rd *reading, nothing bool, started, now time.Time) {
+	switch {
+	case nothing && rd.wakes != r.wakes: // the notified event may have come after the read
+	case nothing && rd.soon:
+		p.nextPoll = later(p.nextPoll, now.Add(announceEvery))
+	default:
+		p.polled = !started.Add(r.cfg.PollInterval / 2).Before(p.nextPoll) // one look serves all pairs that would look soon
+	}
+	r.look(p)
+}
+
+// failed has the pairs that wait for a read wait for another one.
+func (r *reader) failed(rd *reading, err error, now time.Time) {
+	r.small = false // it may have been too much for the time limit
+	if r.ctx.Err() != nil {
+		return
+	}
+	wait := pace.Backoff(2, time.Second, 0.5)
+	if r.patience.Done(rd.After, err) {
+		r.cfg.Logger.WarnContext(r.ctx, "a read of the journal took too long, the next is of one event, with more time",
+			"after", rd.After, "events", rd.Events, "timeout", rd.limit, "error", err, "wait", wait)
+	} else {
+		r.cfg.Logger.WarnContext(r.ctx, "cannot read the journal", "after", rd.After, "error", err, "wait", wait)
+	}
+	for _, p := range r.pairs {
+		if p.wanting {
+			p.notBefore = later(p.notBefore, now.Add(wait))
+			p.wanting = false
+			r.look(p)
+		}
 	}
 }
 

@@ -85,19 +85,7 @@ func (p Param) set(field reflect.Value, values []string) error {
 	text := values[0]
 	switch p.Type {
 	case Text, Several:
-		for _, value := range values {
-			if len(p.Choices) > 0 && !slices.Contains(p.Choices, value) {
-				return p.refuse(value, "there is no such "+strings.ReplaceAll(p.Name, "_", " "))
-			}
-		}
-		if p.Type == Several {
-			field.Set(reflect.MakeSlice(field.Type(), len(values), len(values)))
-			for i, value := range values {
-				field.Index(i).SetString(value)
-			}
-			return nil
-		}
-		field.SetString(text)
+		return p.setTexts(field, values)
 	case Number:
 		n, err := strconv.ParseInt(text, 10, 64)
 		if err != nil || n < p.Min || n > p.Max || field.OverflowInt(n) {
@@ -130,6 +118,23 @@ func (p Param) set(field reflect.Value, values []string) error {
 			return p.refuse(text, "it is not a time")
 		}
 		field.Set(reflect.ValueOf(at))
+	}
+	return nil
+}
+
+func (p Param) setTexts(field reflect.Value, values []string) error {
+	for _, value := range values {
+		if len(p.Choices) > 0 && !slices.Contains(p.Choices, value) {
+			return p.refuse(value, "there is no such "+strings.ReplaceAll(p.Name, "_", " "))
+		}
+	}
+	if p.Type == Text {
+		field.SetString(values[0])
+		return nil
+	}
+	field.Set(reflect.MakeSlice(field.Type(), len(values), len(values)))
+	for i, value := range values {
+		field.Index(i).SetString(value)
 	}
 	return nil
 }

@@ -265,15 +265,8 @@ type onward struct {
 	ends bool // it is where the place is
 }
 
-// forward applies events between two positions, and brings their keys behind these. With save it
-// does so for other keys too.
-func (p *place) forward(ctx context.Context, after, until int64, events []apply.Keyed, save bool) error {
-	with := map[string]bool{}
-	for _, one := range events {
-		with[one.Key] = true
-	}
-	stride := &apply.Stride{Projection: p.k, Events: events, Careful: p.careful > 0}
-	var moves []onward
+// moves returns where the keys with events go, and with save up to placesMost others, and those that start over.
+func (p *place) moves(after, until int64, with map[string]bool, save bool) (moves []onward, reset []string) {
 	others := 0
 	for key, s := range p.behind {
 		if s.NextSeq <= after || !with[key] && (!save || others == placesMost) {
@@ -283,12 +276,25 @@ func (p *place) forward(ctx context.Context, after, until int64, events []apply.
 		one.next.NextSeq = max(s.NextSeq, until+1)
 		one.ends = one.next.NextSeq > p.read
 		if s.Reset && (with[key] || one.ends) { // not before: readers would miss its rows
-			stride.Reset, one.next.Reset = append(stride.Reset, key), false
+			reset, one.next.Reset = append(reset, key), false
 		}
 		if moves = append(moves, one); !with[key] {
 			others++
 		}
 	}
+	return moves, reset
+}
+
+// forward applies events between two positions, and brings their keys behind these. With save it
+// does so for other keys too.
+func (p *place) forward(ctx context.Context, after, until int64, events []apply.Keyed, save bool) error {
+	with := map[string]bool{}
+	for _, one := range events {
+		with[one.Key] = true
+	}
+	stride := &apply.Stride{Projection: p.k, Events: events, Careful: p.careful > 0}
+	var moves []onward
+	moves, stride.Reset = p.moves(after, until, with, save)
 	m := p.move(p.read)
 	stride.Fence = func(batch *pgx.Batch, _ map[string]int64) { p.db.QueueApplied(batch, m) }
 	stride.Finish = func(batch *pgx.Batch, held map[string]int64) {

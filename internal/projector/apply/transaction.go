@@ -194,6 +194,23 @@ func (r *Reading) Open(ctx context.Context) error {
 	return nil
 }
 
+// queue queues the read, or one that counts the events and, for a proof, hashes them.
+func (r *Reading) queue(read feed.GroupRead, counted bool) {
+	t := r.t
+	archived := func() { t.calls = nil } // the database lacks events
+	switch {
+	case counted && t.Applier.Cfg.Proof:
+		feed.HashGroup(t.Batch, read, func(i, events int, hash int64) {
+			t.Units[i].hashed = &hash
+			r.count(i, events)
+		}, archived)
+	case counted:
+		feed.CountGroup(t.Batch, read, r.count, archived)
+	default:
+		feed.ReadGroup(t.Batch, read, r.Visit)
+	}
+}
+
 func (r *Reading) count(i, events int) {
 	r.t.Units[i].counted, r.reached = events, i
 	r.n += events
@@ -212,30 +229,8 @@ func (r *Reading) End(read feed.GroupRead) {
 func (t *Transaction) Read(ctx context.Context, events int) error {
 	p := t.Applier
 	read := t.GroupRead(events)
-	read.Small = p.small.Load()
-	read.Expand = func(stub *event.Event, after, until int64, visit func(*event.Event) bool) error {
-		t.calls = nil // the database lacks the events
-		at := after
-		err := feed.Expands(ctx, p.Cfg.Archive)(stub, after, until, func(e *event.Event) bool {
-			at = e.Seq
-			return visit(e)
-		})
-		if err != nil && feed.Missing(stub, at, until, err, visit) {
-			return nil
-		}
-		return err
-	}
-	t.Queue(registry.QueryRegistryGroup, p.Cfg.ConsumerGroup)
-	t.Queue(registry.QueryRegistry, p.Cfg.ConsumerGroup, []string(nil)).Query(func(rows pgx.Rows) error {
-		registry, err := pgx.CollectRows(rows, pgx.RowToStructByPos[registry.Registered])
-		if err == nil {
-			t.view = p.View(registry)
-		}
-		return err
-	})
-	t.Sync()
-	failed.Standings(t.Batch, p.Cfg.ConsumerGroup, read.CampaignIDs, t.stop)
-	t.LeftOut = nil
+	read.Small, read.Expand = p.small.Load(), t.expand(ctx)
+	t.queueState(read.CampaignIDs)
 	retraces := slices.ContainsFunc(t.Units, func(u *Unit) bool { return u.Standing != nil })
 	if retraces {
 		t.queueLeftOut(read.CampaignIDs)
@@ -248,17 +243,7 @@ func (t *Transaction) Read(ctx context.Context, events int) error {
 		return err
 	}
 	t.Sync()
-	switch {
-	case counted && p.Cfg.Proof:
-		feed.HashGroup(t.Batch, read, func(i, events int, hash int64) {
-			t.Units[i].hashed = &hash
-			found.count(i, events)
-		}, func() { t.calls = nil })
-	case counted:
-		feed.CountGroup(t.Batch, read, found.count, func() { t.calls = nil })
-	default:
-		feed.ReadGroup(t.Batch, read, found.Visit)
-	}
+	found.queue(read, counted)
 	if err := t.flushRead(ctx); err != nil {
 		return err
 	}
@@ -277,7 +262,7 @@ func (t *Transaction) Read(ctx context.Context, events int) error {
 		for _, u := range t.Units {
 			u.counted, u.hashed = 0, nil
 		}
-		feed.ReadGroup(t.Batch, read, found.Visit)
+		found.queue(read, false)
 		if err := t.flushRead(ctx); err != nil {
 			return err
 		}
@@ -297,6 +282,41 @@ func (t *Transaction) Read(ctx context.Context, events int) error {
 	}
 	t.dropOutdated()
 	return nil
+}
+
+// expand returns how to read the events of an archived campaign.
+func (t *Transaction) expand(
+	ctx context.Context,
+) func(stub *event.Event, after, until int64, visit func(*event.Event) bool) error {
+	expands := feed.Expands(ctx, t.Applier.Cfg.Archive)
+	return func(stub *event.Event, after, until int64, visit func(*event.Event) bool) error {
+		t.calls = nil // the database lacks the events
+		at := after
+		err := expands(stub, after, until, func(e *event.Event) bool {
+			at = e.Seq
+			return visit(e)
+		})
+		if err != nil && feed.Missing(stub, at, until, err, visit) {
+			return nil
+		}
+		return err
+	}
+}
+
+// queueState queues the read of the registry, and of where the campaigns' failed projections stand.
+func (t *Transaction) queueState(campaigns []string) {
+	group := t.Applier.Cfg.ConsumerGroup
+	t.Queue(registry.QueryRegistryGroup, group)
+	t.Queue(registry.QueryRegistry, group, []string(nil)).Query(func(rows pgx.Rows) error {
+		registry, err := pgx.CollectRows(rows, pgx.RowToStructByPos[registry.Registered])
+		if err == nil {
+			t.view = t.Applier.View(registry)
+		}
+		return err
+	})
+	t.Sync()
+	failed.Standings(t.Batch, group, campaigns, t.stop)
+	t.LeftOut = nil
 }
 
 // link links the group's span to the traces that its events come from.
