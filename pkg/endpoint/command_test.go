@@ -16,6 +16,8 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/endpoint"
 	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/projection"
+	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/pkg/waiter"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 	"github.com/tidemark-go/tidemark/test/support/unreadable"
@@ -151,5 +153,41 @@ func TestAReadOfALostEventIsAnsweredAtOnce(t *testing.T) {
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+func TestAReadOfWhatHasFailedIsAnsweredAtOnce(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	broken := projection.Document[Booking]{Name: "seats", Version: 1, On: event.Folds[Booking]{
+		event.On(SeatBooked, func(*Booking, event.Event, Booking) error {
+			return projection.Permanent(errors.New("no such seat"))
+		}),
+	}}
+	worker, err := projector.New(projector.Config{Pool: pool, Projections: []projection.Projection{broken}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := worker.Register(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	places, err := journal.Journal{}.Commit(t.Context(), pool,
+		journal.Batch{CampaignID: "seat-7", Events: []event.Event{SeatBooked.New(Booking{"Ann"})}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := worker.Drain(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	waits, ended := waiter.New(pool, nil), make(chan error, 1)
+	running, stop := context.WithCancel(t.Context())
+	go func() { ended <- waits.Run(running) }()
+	defer func() { stop(); <-ended }()
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/seats/7", nil)
+	r.Header.Set(endpoint.TokenHeader, places[0].Token())
+	w := httptest.NewRecorder()
+	handler(pool, waits).ServeHTTP(w, r)
+	if w.Code != http.StatusServiceUnavailable || !strings.Contains(w.Body.String(), "for now") {
+		t.Errorf("answered %d %s", w.Code, w.Body)
 	}
 }
