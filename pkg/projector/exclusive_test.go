@@ -66,7 +66,7 @@ func exclusiveActs() map[string]struct {
 			_, err := workerOf(t, pool, nil, tripled(2)).Drain(t.Context())
 			return err
 		}, `SELECT count(*) = 1 FROM tidemark.projections WHERE name = 'counters' AND version = 2`},
-		"withdraw": {copied, func(t *testing.T, pool *pgxpool.Pool) error {
+		"withdraw, take": {copied, func(t *testing.T, pool *pgxpool.Pool) error {
 			return abort(t.Context(), pool, "counters", by)
 		}, `SELECT count(*) = 1 FROM tidemark.projections WHERE name LIKE 'counters%'`},
 		"Rollback": {rebuilt, func(t *testing.T, pool *pgxpool.Pool) error {
