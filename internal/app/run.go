@@ -141,8 +141,8 @@ func (w *service) makeProjector() (err error) {
 		return nil
 	}
 	cfg := projectorConfig(w.settings)
-	cfg.Pool, cfg.Projections, cfg.Catalogue, cfg.Archive, cfg.Mode = w.pool, w.projections, w.types, w.through, w.mode.Mode
-	cfg.Logger, cfg.Registerer, cfg.TracerProvider = w.logger, w.registry, w.traces
+	cfg.Pool, cfg.Projections, cfg.Mode, cfg.Logger = w.pool, w.projections, w.mode.Mode, w.logger
+	cfg.Catalogue, cfg.Archive, cfg.Registerer, cfg.TracerProvider = w.types, w.through, w.registry, w.traces
 	if w.projector, err = projector.New(cfg); err != nil {
 		return err
 	}

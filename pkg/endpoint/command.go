@@ -38,10 +38,16 @@ const mostBytes = 1 << 20
 //   - 413: the body is too large
 //   - 422: the ID was used for another command, or an event is refused
 //   - 503: any other error: the outcome is unknown, or others kept coming first. The client sends the same again.
-//     slog.Default() logs the error without values of events, unless the client has gone
+//     The error is logged without values of events, unless the client has gone
+//
+// A nil logger discards.
 func Command[B any](
-	do func(r *http.Request, c journal.Command, body B) (journal.Outcome, error), refusals ...error,
+	logger *slog.Logger, do func(r *http.Request, c journal.Command, body B) (journal.Outcome, error), refusals ...error,
 ) http.Handler {
+	if logger == nil {
+		logger = slog.New(slog.DiscardHandler)
+	}
+	logger = redact.Logger(logger)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c, body, status, err := read[B](w, r)
 		if err != nil {
@@ -52,8 +58,8 @@ func Command[B any](
 		switch status = statusOf(err, refusals); {
 		case status == http.StatusServiceUnavailable:
 			if r.Context().Err() == nil {
-				redact.Logger(slog.Default()).ErrorContext(r.Context(), "a command failed, its client is to send it again",
-					"command", c.ID, "path", r.URL.Path, "error", err)
+				logger.ErrorContext(r.Context(), "a command failed, its client is to send it again",
+					"event_id", c.ID, "path", r.URL.Path, "error", err)
 			}
 			http.Error(w, "try again with the same "+IDHeader, status)
 		case err != nil:

@@ -45,7 +45,7 @@ func TestACommandAnswersWhatBecameOfIt(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h := endpoint.Command(func(_ *http.Request, cmd journal.Command, b Booking) (journal.Outcome, error) {
+			h := endpoint.Command(nil, func(_ *http.Request, cmd journal.Command, b Booking) (journal.Outcome, error) {
 				if string(cmd.Content) != c.body || cmd.ID.String() != ann || (b.Name == "Ann") != (name == "made") {
 					t.Errorf("got %+v, %+v", cmd, b)
 				}
@@ -92,7 +92,7 @@ func TestAReadThatFailsIsNoRefusal(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
 	unreadable.Write(t, pool, "seat-7", "noted", unreadable.Damaged)
-	server := handler(pool, waiter.New(pool, nil))
+	server := handler(nil, pool, waiter.New(pool, nil))
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/seats/7", strings.NewReader(`{}`))
 	r.Header.Set(endpoint.IDHeader, ann)
 	w := httptest.NewRecorder()
@@ -102,13 +102,11 @@ func TestAReadThatFailsIsNoRefusal(t *testing.T) {
 	}
 }
 
-// It replaces the default logger, so it is not parallel.
 func TestAnErrorThatIsNotAnsweredIsLogged(t *testing.T) {
+	t.Parallel()
 	var log strings.Builder
-	before := slog.Default()
-	slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
-	defer slog.SetDefault(before)
-	h := endpoint.Command(func(*http.Request, journal.Command, Booking) (journal.Outcome, error) {
+	logger := slog.New(slog.NewTextHandler(&log, nil))
+	h := endpoint.Command(logger, func(*http.Request, journal.Command, Booking) (journal.Outcome, error) {
 		return journal.Outcome{}, fmt.Errorf("book: %w", &pgconn.PgError{
 			Code: "23505", Message: "duplicate key", Detail: "Key (name)=(Ann) already exists.",
 		})
@@ -182,11 +180,11 @@ func TestAReadOfWhatHasFailedIsAnsweredAtOnce(t *testing.T) {
 	waits, ended := waiter.New(pool, nil), make(chan error, 1)
 	running, stop := context.WithCancel(t.Context())
 	go func() { ended <- waits.Run(running) }()
-	defer func() { stop(); <-ended }()
+	defer func() { stop(); _ = <-ended }()
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/seats/7", nil)
 	r.Header.Set(endpoint.TokenHeader, places[0].Token())
 	w := httptest.NewRecorder()
-	handler(pool, waits).ServeHTTP(w, r)
+	handler(nil, pool, waits).ServeHTTP(w, r)
 	if w.Code != http.StatusServiceUnavailable || !strings.Contains(w.Body.String(), "for now") {
 		t.Errorf("answered %d %s", w.Code, w.Body)
 	}

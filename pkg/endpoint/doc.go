@@ -1,7 +1,7 @@
 // Package endpoint has HTTP handlers for programs that append: commands that take effect once, however often their
 // request comes, and reads that show what was written before.
 //
-//	mux.Handle("POST /orders", endpoint.Command(
+//	mux.Handle("POST /orders", endpoint.Command(logger,
 //		func(r *http.Request, c journal.Command, o Order) (journal.Outcome, error) {
 //			c.CampaignID = "order-" + c.ID.String()
 //			return placeOrder(r.Context(), pool, c, o)

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -70,9 +71,9 @@ func showSeat(pool *pgxpool.Pool) http.HandlerFunc {
 	}
 }
 
-func handler(pool *pgxpool.Pool, waits *waiter.Waiter) http.Handler {
+func handler(logger *slog.Logger, pool *pgxpool.Pool, waits *waiter.Waiter) http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("POST /seats/{seat}", endpoint.Command(
+	mux.Handle("POST /seats/{seat}", endpoint.Command(logger,
 		func(r *http.Request, c journal.Command, b Booking) (journal.Outcome, error) {
 			c.CampaignID = "seat-" + r.PathValue("seat")
 			return bookSeat(r.Context(), pool, c, b)
@@ -97,7 +98,7 @@ func serve(use func(pool *pgxpool.Pool, ask func(method, path, id, token, body s
 		go func() { ended <- worker.Run(running) }()
 		go func() { ended <- waits.Run(running) }()
 		defer func() { stop(); _, _ = <-ended, <-ended }()
-		server := handler(pool, waits)
+		server := handler(nil, pool, waits)
 		use(pool, func(method, path, id, token, body string) *httptest.ResponseRecorder {
 			r := httptest.NewRequestWithContext(ctx, method, path, strings.NewReader(body))
 			r.Header.Set(endpoint.IDHeader, id)

@@ -122,7 +122,8 @@ func (p *place) catchUpStep(ctx context.Context) (worked bool, err error) {
 	if err := w.err; err != nil {
 		p.drop()
 		slow, tooSlow := errors.AsType[*pages.SlowReadError](err)
-		if p.Draining && !(tooSlow && slow.Limit < pages.LongestRead) || errors.Is(err, ledger.ErrLost) || ctx.Err() != nil {
+		again := tooSlow && slow.Limit < pages.LongestRead // with more time
+		if p.Draining && !again || errors.Is(err, ledger.ErrLost) || ctx.Err() != nil {
 			return false, err
 		}
 		wait := p.Backoff(p.failures)
