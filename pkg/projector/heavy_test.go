@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/tidemark-go/tidemark/pkg/lookback"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/heavy"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
@@ -147,5 +148,54 @@ func TestAnEventThatOutlastsTheLimitOfReadsIsAppliedAcrossCampaigns(t *testing.T
 	}
 	if n := query[int](t, pool, `SELECT sum(games) FROM list`); n != 4 {
 		t.Errorf("%d events are applied, want 4", n)
+	}
+}
+
+func TestAnEventThatOutlastsTheLimitOfReadsIsRebuilt(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	drain(t, workerOf(t, pool, nil, kindsOf(t, "k", 1)...))
+	appendMoves(t, pool, "heavy", 1, 2, 3)
+	appendMoves(t, pool, "light", 1)
+	drain(t, workerOf(t, pool, nil, kindsOf(t, "k", 1)...))
+	event := heavy.Make(t, pool, "heavy", 2, heavyTakes)
+	two := workerOf(t, pool, withHeavyLimit, kindsOf(t, "k", 2)...)
+	drain(t, two)
+	if event.Reads(t) < 2 {
+		t.Error("no limit has ended a read")
+	}
+	if n := query[int](t, pool, `SELECT count(*) FROM tidemark.projections WHERE version = 2 AND state = 'active'`); n != 3 {
+		t.Errorf("%d projections have the new version, want 3: %s", n, registry(t, pool))
+	}
+	event.Release(t)
+	if got, want := contents(t, pool, "tidemark_views", "k"), folded(t, pool, 2); got != want {
+		t.Errorf("rebuilt tables hold\n%swant\n%s", got, want)
+	}
+}
+
+func TestLooksBackAtAnEventThatOutlastsTheLimitOfReads(t *testing.T) {
+	t.Parallel()
+	pool, s := pgtest.New(t), &scores{partitions: 1}
+	board := s.projections()[0]
+	drain(t, workerOf(t, pool, nil, ledger(), board))
+	appendMoves(t, pool, "heavy", 1, 2, 3)
+	score(t, pool, "heavy", scored{"p1", 1}, scored{"p1", 2})
+	drain(t, workerOf(t, pool, nil, ledger(), board))
+	heavy.Make(t, pool, "heavy", 2, heavyTakes)
+	heavy.Limit(t, pool, heavyLimit)
+	p := workerOf(t, pool, withHeavyLimit, ledger(), board)
+	state, err := p.AsOf(t.Context(), "ledger", "heavy", 3)
+	if err != nil || len(state.Tables) != 1 || len(state.Tables[0].Rows) != 3 {
+		t.Errorf("as of event 3: %+v, %v", state, err)
+	}
+	why, err := p.Why(t.Context(), lookback.WhyRequest{Projection: "ledger", CampaignID: "heavy", Key: []string{"2"}, Seq: 2})
+	if err != nil || why.Seq != 2 {
+		t.Errorf("why: %+v, %v", why, err)
+	}
+	for _, name := range []string{"ledger", "board"} {
+		report, err := p.Verify(t.Context(), lookback.VerifyRequest{Projection: name, All: true})
+		if err != nil || report.Differences() > 0 {
+			t.Errorf("verify %s: %+v, %v", name, report, err)
+		}
 	}
 }

@@ -47,6 +47,15 @@ func (t *Transaction) flushRead(ctx context.Context) error {
 	return t.Blame(t.Applier.SuspectUnreadable(err))
 }
 
+// Slow turns the error of a read, sent after start, of events after one of a campaign into a [*SlowReadError] if the
+// limit in force has ended it.
+func (t *Transaction) Slow(err error, start time.Time, campaignID string, after int64) error {
+	if limit := min(t.InForce, t.limit); failure.TimedOut(err, limit, start) {
+		return &SlowReadError{campaignID, after, 1, limit, err}
+	}
+	return err
+}
+
 // raiseLimit gives the statement that is queued next the time limit of a repeated read, even if that of the role is
 // shorter. The read needs the time: otherwise it would be ended for ever.
 func (t *Transaction) raiseLimit(ctx context.Context) error {

@@ -74,10 +74,11 @@ func (b *Rebuilder) copySet(ctx context.Context, k *registry.Projection) (done b
 				start := time.Now()
 				err = b.CopyRange(ctx, k, *r)
 				b.Applier.Share.Charge(time.Since(start))
+				_, slow := errors.AsType[*apply.SlowReadError](err) // a campaign that catches up has more time
 				switch {
 				case errors.Is(err, ErrNotCopying) || ctx.Err() != nil:
 					return ErrNotCopying
-				case err != nil && (b.Infrastructure(ctx, err) || failure.IsLockTimeout(err)):
+				case err != nil && !slow && (b.Infrastructure(ctx, err) || failure.IsLockTimeout(err)):
 					return err
 				case err != nil:
 					b.Cfg.Logger.WarnContext(ctx, "range of campaigns not copied, each catches up by itself", "projection", k.Name,

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"time"
 
 	"github.com/tidemark-go/tidemark/internal/projector/apply"
 	"github.com/tidemark-go/tidemark/internal/projector/failure"
@@ -61,6 +62,7 @@ func (p *rangePages) next(ctx context.Context) (more bool, err error) {
 		}
 	}
 	var sealed []int // their places in the page
+	start := time.Now()
 	more, err = feed.ReadCampaigns(ctx, t.Conn, &p.read, func(e *event.Event, bytes int) {
 		n++
 		size += int64(bytes)
@@ -78,6 +80,7 @@ func (p *rangePages) next(ctx context.Context) (more bool, err error) {
 			current(&t.Events[last])
 		}
 	})
+	err = t.Slow(err, start, p.read.CampaignID, p.read.Seq)
 	if err == nil && len(sealed) > 0 {
 		var faults map[int64]error
 		faults, err = t.Applier.Cfg.Catalogue.Open(ctx, t.Conn, t.Events)

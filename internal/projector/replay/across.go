@@ -67,6 +67,9 @@ func (f *fold) leaveOut(key string, position int64) { f.leftOut.Add(f.k, key, po
 func (f *fold) to(ctx context.Context, until int64) error {
 	for f.read < until {
 		cfg := &f.Applier.Cfg
+		if err := f.patiently(ctx); err != nil {
+			return err
+		}
 		events, reached, err := feed.ReadWindow(ctx, f.journal(), event.Window{
 			After: f.read, Floor: until, Events: cfg.GroupEvents, Bytes: cfg.GroupBytes,
 			Careful: f.Applier.Unreadable.Load() > 0,
@@ -161,6 +164,9 @@ func (s *scratch) unit() string {
 // event returns a function that reads an event by that number.
 func (s *scratch) event(ctx context.Context, campaignID string) func(int64) (event.Event, error) {
 	return func(at int64) (event.Event, error) {
+		if err := s.patiently(ctx); err != nil {
+			return event.Event{}, err
+		}
 		if s.fold == nil {
 			return journal.Get(ctx, s.journal(), campaignID, at)
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -19,6 +20,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/slice"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/feed"
+	"github.com/tidemark-go/tidemark/internal/store/pages"
 	"github.com/tidemark-go/tidemark/internal/store/rows"
 	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/lookback"
@@ -234,6 +236,9 @@ func (s *scratch) readUnits(ctx context.Context, units []*apply.Unit) error {
 	read := s.GroupRead(s.Applier.Cfg.GroupEvents)
 	read.Expand = feed.Expands(ctx, s.Applier.Cfg.Archive)
 	found := s.Reading()
+	if err := s.patiently(ctx); err != nil {
+		return err
+	}
 	feed.ReadGroup(s.Batch, read, found.Visit)
 	if err := s.Flush(ctx); err != nil {
 		return s.Blame(s.Applier.SuspectUnreadable(err))
@@ -243,6 +248,17 @@ func (s *scratch) readUnits(ctx context.Context, units []*apply.Unit) error {
 	}
 	found.End(read)
 	return nil
+}
+
+// patiently gives the statements that follow the time of an event that takes long to read, up to the deadline of ctx.
+// The limits of the projection and the session are too short for it.
+func (s *scratch) patiently(ctx context.Context) error {
+	limit := pages.LongestRead
+	if deadline, ok := ctx.Deadline(); ok {
+		limit = max(min(limit, time.Until(deadline)), time.Millisecond)
+	}
+	s.InForce = 0
+	return s.Blame(s.Exec(ctx, queryReadTimeout, strconv.FormatInt(limit.Milliseconds(), 10)))
 }
 
 func (s *scratch) applyGroup(ctx context.Context, events kind.Events) error {
