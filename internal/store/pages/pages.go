@@ -9,9 +9,12 @@ import (
 	"sync"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/tidemark-go/tidemark/internal/redact"
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/lease"
+	"github.com/tidemark-go/tidemark/internal/store/rows"
 	"github.com/tidemark-go/tidemark/pkg/catalogue"
 	"github.com/tidemark-go/tidemark/pkg/event"
 )
@@ -216,6 +219,17 @@ func Read(ctx context.Context, conn DB, q Query) (*Window, error) {
 	if err = lease.Wait(ctx, conn, q.Announce); err == nil {
 		w, err = q.once(ctx, conn, 0)
 	}
+	return w, err
+}
+
+// Pass returns a window without events that ends with the next event below the writer floor.
+func Pass(ctx context.Context, conn DB, after int64) (*Window, error) {
+	w := &Window{Page: Page{After: after, Until: after}}
+	var err error
+	if w.Floor, w.Last, w.Instance, err = feed.Progress(ctx, conn); err != nil || w.Floor <= after {
+		return w, err
+	}
+	w.Until, err = rows.One(ctx, conn, pgx.RowTo[int64], "pass an event", queryPass, after, w.Floor)
 	return w, err
 }
 

@@ -57,6 +57,7 @@ type stream struct {
 	place    event.Cursor   // events up to here are sent or not wanted
 	told     int64          // place that the client knows
 	instance string         // of the database that it was read from; "": the place is still to be looked at
+	single   int            // how many reads are of one event, because one of more has taken too long
 	joined   bool           // it follows the tail
 	looked   int64          // position in the tail; events up to here are sent or not wanted
 	matching *feed.Matching // what it reads until it follows the tail; nil: of a campaign
@@ -225,8 +226,21 @@ func (s *stream) catchUp(b *bytes.Buffer, head int64) error {
 	if s.matching != nil { // the floor that it reads up to may be older
 		s.matching.Floor = max(s.matching.Floor, head)
 	}
-	bare := !s.cfg.Payloads.Sees(auth.From(ctx))
-	events, more, err := s.list(ctx, feed.List{Events: streamEvents, Bytes: streamBytes, Bare: bare})
+	l := feed.List{Events: streamEvents, Bytes: streamBytes, Bare: !s.cfg.Payloads.Sees(auth.From(ctx))}
+	if s.single > 0 {
+		s.single--
+		l.Events = 1
+	}
+	events, more, err := s.list(ctx, l)
+	if feed.TimedOut(ctx, s.cfg.Pool, err) {
+		if l.Events > 1 { // one of them may take that long: the others are sent
+			s.single = streamEvents
+			return nil
+		}
+		return problem.New(http.StatusServiceUnavailable, fmt.Sprintf("the event after %s takes longer to read than the "+
+			"timeout of statements allows", s.place), "raise TIDEMARK_ADMIN_STATEMENT_TIMEOUT, or choose types or tags that "+
+			"the event does not have")
+	}
 	if err == nil {
 		var instance string
 		if instance, err = feed.Instance(ctx, s.cfg.Pool); err == nil && instance != s.instance {

@@ -21,13 +21,18 @@ const (
 	tailEvents = 500         // of a page
 	tailBytes  = 8 << 20     // of pages that are kept, about
 	tailPoll   = time.Second // between reads without a notification
+
+	// tailRead is the time limit of a read, if that of the session is not shorter. All streams wait for it.
+	tailRead = 3 * time.Second
 )
 
 // tail reads the end of the journal, below the writer floor, once for all streams. It keeps the latest
 // pages. A stream that needs older ones reads for itself.
 type tail struct {
 	loop   notified.Loop
-	looked time.Time // for erased events and another history; only steps use it
+	looked time.Time // for erased events and another history; only steps use it, and patience
+
+	patience *pages.Patience
 
 	mu       sync.Mutex
 	streams  int
@@ -38,7 +43,7 @@ type tail struct {
 }
 
 func newTail(pool *pgxpool.Pool, logger *slog.Logger) *tail {
-	t := &tail{head: -1, news: make(chan struct{})}
+	t := &tail{head: -1, news: make(chan struct{}), patience: pages.NewPatience(tailRead)}
 	t.loop = notified.Loop{Pool: pool, Logger: logger, Channel: lease.Channel, Step: t.step}
 	return t
 }
@@ -73,7 +78,7 @@ func (t *tail) step(ctx context.Context, conn *pgx.Conn, payload string) (time.D
 		return 0, err
 	}
 	instance := t.instance // only steps change it
-	w, err := pages.Read(ctx, conn, pages.Query{After: head, Events: tailEvents, Announce: 2 * tailPoll})
+	w, err := t.read(ctx, conn, head)
 	if err == nil && w.Instance != instance {
 		err = feed.ErrReplaced
 	}
@@ -93,7 +98,9 @@ func (t *tail) step(ctx context.Context, conn *pgx.Conn, payload string) (time.D
 	if t.head == w.Until {
 		return tailPoll, nil
 	}
-	t.cache.Add(&w.Page)
+	if len(w.Events) > 0 {
+		t.cache.Add(&w.Page)
+	}
 	t.head = w.Until
 	close(t.news)
 	t.news = make(chan struct{})
@@ -135,6 +142,24 @@ func (t *tail) look(ctx context.Context, conn *pgx.Conn, head int64, look bool) 
 		head, err = feed.Floor(ctx, conn)
 	}
 	return head, mark, err
+}
+
+// read reads the next page. An event that takes long to read it passes, with an empty page: a stream that sends the
+// event reads it for itself, and the others do not wait for it.
+func (t *tail) read(ctx context.Context, conn *pgx.Conn, head int64) (w *pages.Window, err error) {
+	events, limit := t.patience.Next(head, tailEvents)
+	if limit > pages.Longer(tailRead) {
+		t.patience.Done(head, nil)
+		return pages.Pass(ctx, conn, head)
+	}
+	bounded, cancel := context.WithTimeout(ctx, tailRead)
+	defer cancel()
+	w, err = pages.Read(bounded, conn, pages.Query{After: head, Events: events, Announce: 2 * tailPoll})
+	if ctx.Err() == nil && t.patience.Done(head, err) {
+		t.loop.Logger.WarnContext(ctx, "event streams wait: a read of the journal took too long, the next is of one event",
+			"after", head, "events", events, "error", err)
+	}
+	return w, err
 }
 
 // replaced drops all that is from another instance of the database, and tells the streams.

@@ -1,11 +1,18 @@
 package api
 
 import (
+	"bytes"
 	"context"
 	"log/slog"
+	"net/http/httptest"
+	"reflect"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/tidemark-go/tidemark/internal/operator/param"
+	"github.com/tidemark-go/tidemark/test/support/heavy"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
@@ -55,4 +62,69 @@ func TestNotificationsDoNotKeepErasedEventsInMemory(t *testing.T) {
 	stop()
 	<-ended
 	<-ended
+}
+
+// TestAnEventThatTakesLongToReadStopsNoStream has an event that no session can read in time.
+func TestAnEventThatTakesLongToReadStopsNoStream(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	a := &API{cfg: Config{Pool: pool}, tail: newTail(pool, slog.New(slog.DiscardHandler))}
+	defer a.tail.join()()
+	step := func() {
+		t.Helper()
+		conn, err := pool.Acquire(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Release()
+		_, _ = a.tail.step(t.Context(), conn.Conn(), "")
+	}
+	if _, err := pool.Exec(t.Context(), `SELECT tidemark.append('ash', '[{"type": "light"}]')`); err != nil {
+		t.Fatal(err)
+	}
+	heavy.Block(t, pool, "oak", 2) // before the tail begins: the journal is another one afterwards
+	heavy.Limit(t, pool, time.Second)
+	if step(); a.tail.head < 1 {
+		t.Fatal("the tail has not begun")
+	}
+	before := a.tail.head
+	if _, err := pool.Exec(t.Context(), `SELECT tidemark.append('oak', jsonb_build_array(jsonb_build_object('type', 'light'),
+		jsonb_build_object('type', 'heavy'), jsonb_build_object('type', 'light')))`); err != nil {
+		t.Fatal(err)
+	}
+	var last int64
+	if err := pool.QueryRow(t.Context(), `SELECT max(position) FROM tidemark.journal`).Scan(&last); err != nil {
+		t.Fatal(err)
+	}
+	for range 12 {
+		step()
+	}
+	if a.tail.head != last {
+		t.Fatalf("the tail has read up to %d, want %d", a.tail.head, last)
+	}
+	head, instance, _ := a.tail.now()
+	if page, news := a.tail.after(instance, last-2); page != nil || news != nil {
+		t.Error("a stream before the event does not read it for itself")
+	}
+	if page, _ := a.tail.after(instance, last-1); page == nil || len(page.Events) != 1 {
+		t.Error("a stream behind the event does not get the next one")
+	}
+	for query, sent := range map[string]int{"?type=light": 2, "?type=light&type=heavy": 1} {
+		s, err := a.stream(httptest.NewRequestWithContext(t.Context(), "GET", "/"+query, nil), "/events/stream",
+			slices.DeleteFunc(param.Of(reflect.TypeFor[streamed]()), func(p param.Param) bool { return p.Name == "campaign" }))
+		var b bytes.Buffer
+		if err == nil {
+			s.place.Position = before
+			err = s.enter(&b)
+		}
+		for err == nil && !s.joined {
+			err = s.catchUp(&b, head)
+		}
+		if n := strings.Count(b.String(), "data: "); n != sent {
+			t.Errorf("%s: %d events are sent, want %d", query, n, sent)
+		}
+		if named := err != nil && strings.Contains(err.Error(), "TIDEMARK_ADMIN_STATEMENT_TIMEOUT"); named != (sent == 1) {
+			t.Errorf("%s: the error is %v", query, err)
+		}
+	}
 }

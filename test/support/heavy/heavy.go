@@ -16,7 +16,8 @@ type Event struct {
 	pool *pgxpool.Pool
 }
 
-// Make makes each read of the payload of an event take so long from now on, in every session of the database.
+// Make makes each read of the payload of an event take so long from now on, in every session of the database. The
+// event may be appended later. Readers take the journal for another one than before.
 func Make(t testing.TB, pool *pgxpool.Pool, campaign string, seq int64, takes time.Duration) Event {
 	t.Helper()
 	if err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
