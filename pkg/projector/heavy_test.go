@@ -76,13 +76,15 @@ func heavyBoard(t *testing.T, events ...scored) (*pgxpool.Pool, *scores, *projec
 func dueWhile(t *testing.T, pool *pgxpool.Pool, p *projector.Projector, event heavy.Event) {
 	t.Helper()
 	heavy.Limit(t, pool, heavyLimit)
-	exec(t, pool, `UPDATE tidemark.deferred SET next_attempt_at = now()`)
+	const due = `UPDATE tidemark.deferred SET next_attempt_at = now() WHERE campaign_id = $1`
+	exec(t, pool, due, "p1")
 	defer runs(t, p)()
 	within(t, "the read is repeated", func() bool { return event.Reads(t) > 1 })
 	score(t, pool, "other", scored{"p3", 1})
 	within(t, "the live event is applied", func() bool {
 		return query[int](t, pool, `SELECT count(*) FROM tidemark_views.board WHERE key = 'p3'`) == 1
 	})
+	exec(t, pool, due, "p2")
 	within(t, "the other key is tried", func() bool {
 		return query[int](t, pool, `SELECT count(*) FROM tidemark.deferred WHERE campaign_id = 'p2'`) == 0
 	})
@@ -198,4 +200,17 @@ func TestLooksBackAtAnEventThatOutlastsTheLimitOfReads(t *testing.T) {
 			t.Errorf("verify %s: %+v, %v", name, report, err)
 		}
 	}
+}
+
+func TestAnEventThatOutlastsTheTimeoutOfTheSessionIsAppliedAcrossCampaigns(t *testing.T) {
+	t.Parallel()
+	pool, s := pgtest.New(t), &scores{partitions: 2}
+	score(t, pool, "game", scored{"p1", 1}, scored{"p2", 2}, scored{"p1", 3})
+	heavy.Make(t, pool, "game", 2, heavyTakes)
+	p := workerOf(t, pool, nil, s.projections()...)
+	if err := p.Register(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	heavy.Limit(t, pool, heavyLimit)
+	drained(t, p, 6)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -13,6 +14,7 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projection"
+	"github.com/tidemark-go/tidemark/test/support/heavy"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
@@ -199,5 +201,28 @@ func TestAShadowWorkerDoesNoHarmBesideAnApplyWorker(t *testing.T) {
 	}
 	if applied != 300 || deferred != 0 {
 		t.Errorf("%d events are applied and %d pairs deferred, want 300 and 0", applied, deferred)
+	}
+}
+
+func TestAShadowPassesOverACampaignThatTakesTooLongToRead(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	registry := prometheus.NewRegistry()
+	shadowing, err := New(Config{
+		Pool: pool, Projections: []projection.Projection{shadowed()}, Mode: projection.ModeShadowOnly,
+		Registerer: registry, ApplyTimeout: time.Second,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := shadowing.Register(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, campaign := range []string{"a", "b", "c"} {
+		noteIn(t, pool, campaign, 2)
+	}
+	heavy.Make(t, pool, "b", 2, 2500*time.Millisecond)
+	if n, err := apply.NewShadow(shadowing.applier).Round(t.Context()); err != nil || n != 4 {
+		t.Errorf("%d events of the other campaigns would have been applied, want 4: %v", n, err)
 	}
 }

@@ -48,7 +48,7 @@ func (s *shadow) Round(ctx context.Context) (n int, err error) {
 	s.applied, s.failed, s.cut = map[string]int{}, map[[2]string]int{}, 0
 	cursor, again := "", true
 	for again {
-		if err := s.try(ctx, func(ctx context.Context, t *Transaction) (units []*Unit, more bool, err error) {
+		err := s.try(ctx, func(ctx context.Context, t *Transaction) (units []*Unit, more bool, err error) {
 			claimed, err := s.p.Keeper.Claim(ctx, t.Conn, cursor, ShadowCampaigns, 0)
 			for _, l := range claimed.Leases {
 				if l.CampaignID > cursor { // do not start over
@@ -58,12 +58,19 @@ func (s *shadow) Round(ctx context.Context) (n int, err error) {
 			// Nothing changes, so claims never run out: the round ends where it would start over.
 			again, cursor = claimed.Cursor > cursor, claimed.Cursor
 			return units, false, err
-		}); err != nil {
+		})
+		if slow, ok := errors.AsType[*SlowReadError](err); ok {
+			s.passOver(ctx, slow)
+			cursor, again = slow.CampaignID, true
+		} else if err != nil {
 			return 0, err
 		}
 	}
 	// A transaction does not find again what it has claimed, so the next claim goes on where this one ends.
-	if err := s.try(ctx, s.claimBehind); err != nil {
+	err = s.try(ctx, s.claimBehind)
+	if slow, ok := errors.AsType[*SlowReadError](err); ok {
+		s.passOver(ctx, slow)
+	} else if err != nil {
 		return 0, err
 	}
 	for _, applied := range s.applied {
@@ -71,6 +78,13 @@ func (s *shadow) Round(ctx context.Context) (n int, err error) {
 	}
 	s.report(ctx)
 	return n, nil
+}
+
+// passOver goes on without a campaign: its transaction must not keep it from workers for as long as the read takes.
+func (s *shadow) passOver(ctx context.Context, slow *SlowReadError) {
+	s.cut++
+	s.p.Cfg.Logger.WarnContext(ctx, "shadow: a read of the journal took too long, the campaign is not tried", "campaign",
+		slow.CampaignID, "after", slow.After, "timeout", slow.Limit)
 }
 
 // claimBehind claims campaigns whose retry is due.

@@ -26,8 +26,8 @@ func (e *SlowReadError) Error() string {
 	if e.Campaigns > 1 {
 		what = fmt.Sprintf(", and of %d other campaigns,", e.Campaigns-1)
 	}
-	return fmt.Sprintf("the read of events after seq %d of campaign %q%s was ended by its limit of %v: %v", e.After,
-		e.CampaignID, what, e.Limit, e.Err)
+	return fmt.Sprintf("the read of events after seq %d of campaign %q%s was ended by its limit of %v%s: %v", e.After,
+		e.CampaignID, what, e.Limit, pages.Remedy(e.Limit), e.Err)
 }
 
 func (e *SlowReadError) Unwrap() error { return e.Err }

@@ -109,11 +109,19 @@ type SlowReadError struct {
 }
 
 func (e *SlowReadError) Error() string {
-	return fmt.Sprintf("the read of the journal after position %d was ended by its limit of %v: %v", e.After, e.Limit,
-		e.Err)
+	return fmt.Sprintf("the read of the journal after position %d was ended by its limit of %v%s: %v", e.After, e.Limit,
+		Remedy(e.Limit), e.Err)
 }
 
 func (e *SlowReadError) Unwrap() error { return e.Err }
+
+// Remedy tells what to do about a read that gets no more time.
+func Remedy(limit time.Duration) string {
+	if limit < LongestRead {
+		return ""
+	}
+	return ", the longest there is (look for what slows down the server or the network)"
+}
 
 // DB is a pool, or a connection without a transaction.
 type DB interface {

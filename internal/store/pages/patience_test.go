@@ -8,6 +8,12 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/tidemark-go/tidemark/internal/store/feed"
+	"github.com/tidemark-go/tidemark/pkg/event"
+	"github.com/tidemark-go/tidemark/test/support/heavy"
+	"github.com/tidemark-go/tidemark/test/support/pgtest"
+	"github.com/tidemark-go/tidemark/test/support/unreadable"
 )
 
 func TestAReadThatItsLimitEndsIsRepeatedForOneEventWithMoreTime(t *testing.T) {
@@ -60,5 +66,30 @@ func TestAReadThatItsLimitEndsIsRepeatedForOneEventWithMoreTime(t *testing.T) {
 	}
 	if len(p.ended) > mostPlaces {
 		t.Errorf("it knows %d places", len(p.ended))
+	}
+}
+
+// TestARepeatedReadOutlastsTheTimeoutOfTheSession reads an event that takes longer than that, and one that
+// cannot be read.
+func TestARepeatedReadOutlastsTheTimeoutOfTheSession(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	if _, err := pool.Exec(t.Context(), `SELECT tidemark.append('oak', '[{"type": "noted"}]')`); err != nil {
+		t.Fatal(err)
+	}
+	unreadable.Write(t, pool, "oak", "noted", unreadable.Damaged)
+	heavy.Make(t, pool, "oak", 1, 1500*time.Millisecond)
+	heavy.Limit(t, pool, time.Second)
+	floor, err := feed.Floor(t.Context(), pool)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := event.Window{Floor: floor, Events: 10, Bytes: Bytes}
+	if _, err := ReadPage(t.Context(), pool, nil, w, 0); feed.SQLState(err) != "57014" {
+		t.Errorf("the first read ends with %v", err)
+	}
+	page, err := ReadPage(t.Context(), pool, nil, w, 5*time.Minute)
+	if err != nil || len(page.Events) != 2 || page.Events[0].Unreadable() != nil || page.Events[1].Unreadable() == nil {
+		t.Errorf("the repeated read brings %+v, %v", page.Events, err)
 	}
 }
