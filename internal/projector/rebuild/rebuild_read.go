@@ -66,11 +66,7 @@ func (p *rangePages) next(ctx context.Context) (more bool, err error) {
 	more, err = feed.ReadCampaigns(ctx, t.Conn, &p.read, func(e *event.Event, bytes int) {
 		n++
 		size += int64(bytes)
-		for len(p.campaigns) > 0 && p.campaigns[0].CampaignID < e.CampaignID {
-			p.campaigns = p.campaigns[1:]
-		}
-		if len(p.campaigns) == 0 || p.campaigns[0].CampaignID != e.CampaignID || e.Seq > p.campaigns[0].Checkpoint ||
-			t.LeavesOut(p.k, e) {
+		if !p.applies(e) {
 			return
 		}
 		t.Events = append(t.Events, *e)
@@ -82,17 +78,11 @@ func (p *rangePages) next(ctx context.Context) (more bool, err error) {
 	})
 	err = t.Slow(err, start, p.read.CampaignID, p.read.Seq)
 	if err == nil && len(sealed) > 0 {
-		var faults map[int64]error
-		faults, err = t.Applier.Cfg.Catalogue.Open(ctx, t.Conn, t.Events)
-		for _, i := range sealed {
-			switch e := &t.Events[i]; {
-			case err != nil:
-			case faults[e.Position] == nil:
-				current(e)
-			case unreadable == nil && p.k.Wants(e):
-				unreadable = p.k.Origin(*e).Wrap(failure.Unreadable(faults[e.Position]))
+		err = p.open(ctx, sealed, current, func(e *event.Event, fault error) {
+			if unreadable == nil && p.k.Wants(e) {
+				unreadable = p.k.Origin(*e).Wrap(failure.Unreadable(fault))
 			}
-		}
+		})
 	}
 	if t.Applier.SuspectUnreadable(err) != nil || unreadable != nil {
 		return false, cmp.Or(err, unreadable)
@@ -105,4 +95,32 @@ func (p *rangePages) next(ctx context.Context) (more bool, err error) {
 		p.read.Events = int(min(max(p.read.Bytes*int64(n)/(2*max(size, 1)), 1), pageEvents))
 	}
 	return more, nil
+}
+
+// applies reports whether the range has the event: of a campaign of its own, up to the checkpoint.
+func (p *rangePages) applies(e *event.Event) bool {
+	for len(p.campaigns) > 0 && p.campaigns[0].CampaignID < e.CampaignID {
+		p.campaigns = p.campaigns[1:]
+	}
+	return len(p.campaigns) > 0 && p.campaigns[0].CampaignID == e.CampaignID && e.Seq <= p.campaigns[0].Checkpoint &&
+		!p.t.LeavesOut(p.k, e)
+}
+
+// open opens the sealed fields of the page's events. It calls opened or closed for each of those that have some.
+func (p *rangePages) open(
+	ctx context.Context, sealed []int, opened func(*event.Event), closed func(*event.Event, error),
+) error {
+	faults, err := p.t.Applier.Cfg.Catalogue.Open(ctx, p.t.Conn, p.t.Events)
+	if err != nil {
+		return err
+	}
+	for _, i := range sealed {
+		e := &p.t.Events[i]
+		if fault := faults[e.Position]; fault != nil {
+			closed(e, fault)
+		} else {
+			opened(e)
+		}
+	}
+	return nil
 }

@@ -3,18 +3,16 @@ package pages
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"sort"
 	"sync"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/tidemark-go/tidemark/internal/redact"
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/lease"
-	"github.com/tidemark-go/tidemark/internal/store/rows"
 	"github.com/tidemark-go/tidemark/pkg/catalogue"
 	"github.com/tidemark-go/tidemark/pkg/event"
 )
@@ -229,8 +227,10 @@ func Pass(ctx context.Context, conn DB, after int64) (*Window, error) {
 	if w.Floor, w.Last, w.Instance, err = feed.Progress(ctx, conn); err != nil || w.Floor <= after {
 		return w, err
 	}
-	w.Until, err = rows.One(ctx, conn, pgx.RowTo[int64], "pass an event", queryPass, after, w.Floor)
-	return w, err
+	if err = conn.QueryRow(ctx, queryNextPosition, after, w.Floor).Scan(&w.Until); err != nil {
+		return nil, fmt.Errorf("pass the event after position %d: %w", after, err)
+	}
+	return w, nil
 }
 
 func (q *Query) once(ctx context.Context, conn DB, floor int64) (w *Window, err error) {
