@@ -78,7 +78,7 @@ func (t *tail) step(ctx context.Context, conn *pgx.Conn, payload string) (time.D
 		return 0, err
 	}
 	instance := t.instance // only steps change it
-	w, err := t.read(ctx, conn, head)
+	w, passed, err := t.read(ctx, conn, head)
 	if err == nil && w.Instance != instance {
 		err = feed.ErrReplaced
 	}
@@ -98,7 +98,7 @@ func (t *tail) step(ctx context.Context, conn *pgx.Conn, payload string) (time.D
 	if t.head == w.Until {
 		return tailPoll, nil
 	}
-	if len(w.Events) > 0 {
+	if !passed {
 		t.cache.Add(&w.Page)
 	}
 	t.head = w.Until
@@ -144,13 +144,14 @@ func (t *tail) look(ctx context.Context, conn *pgx.Conn, head int64, look bool) 
 	return head, mark, err
 }
 
-// read reads the next page. An event that takes long to read it passes, with an empty page: a stream that sends the
-// event reads it for itself, and the others do not wait for it.
-func (t *tail) read(ctx context.Context, conn *pgx.Conn, head int64) (w *pages.Window, err error) {
+// read reads the next page. An event that takes long to read it passes, which it reports, with an empty page: a stream
+// that sends the event reads it for itself, and the others do not wait for it.
+func (t *tail) read(ctx context.Context, conn *pgx.Conn, head int64) (w *pages.Window, passed bool, err error) {
 	events, limit := t.patience.Next(head, tailEvents)
 	if limit > pages.Longer(tailRead) {
 		t.patience.Done(head, nil)
-		return pages.Pass(ctx, conn, head)
+		w, err = pages.Pass(ctx, conn, head)
+		return w, true, err
 	}
 	bounded, cancel := context.WithTimeout(ctx, tailRead)
 	defer cancel()
@@ -159,7 +160,7 @@ func (t *tail) read(ctx context.Context, conn *pgx.Conn, head int64) (w *pages.W
 		t.loop.Logger.WarnContext(ctx, "event streams wait: a read of the journal took too long, the next is of one event",
 			"after", head, "events", events, "error", err)
 	}
-	return w, err
+	return w, false, err
 }
 
 // replaced drops all that is from another instance of the database, and tells the streams.

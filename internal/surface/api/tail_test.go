@@ -128,3 +128,34 @@ func TestAnEventThatTakesLongToReadStopsNoStream(t *testing.T) {
 		}
 	}
 }
+
+// TestARolledBackAppendSendsNoStreamToTheDatabase: positions without events are in the tail too.
+func TestARolledBackAppendSendsNoStreamToTheDatabase(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	tail := newTail(pool, slog.New(slog.DiscardHandler))
+	defer tail.join()()
+	conn, err := pool.Acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Release()
+	step := func() {
+		t.Helper()
+		if _, err := tail.step(t.Context(), conn.Conn(), ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	step()
+	before, instance, _ := tail.now()
+	if _, err := conn.Exec(t.Context(), `BEGIN; SELECT tidemark.append('oak', '[{"type": "x"}]'); ROLLBACK`); err != nil {
+		t.Fatal(err)
+	}
+	step()
+	if head, _, _ := tail.now(); head <= before {
+		t.Fatalf("the tail is at %d, and was at %d", head, before)
+	}
+	if page, _ := tail.after(instance, before); page == nil {
+		t.Error("the tail does not have what follows: each stream reads it for itself")
+	}
+}
