@@ -177,10 +177,13 @@ func TestAReadOfWhatHasFailedIsAnsweredAtOnce(t *testing.T) {
 	if _, err := worker.Drain(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	waits, ended := waiter.New(pool, nil), make(chan error, 1)
+	waits, ended := waiter.New(pool, nil), make(chan struct{})
 	running, stop := context.WithCancel(t.Context())
-	go func() { ended <- waits.Run(running) }()
-	defer func() { stop(); _ = <-ended }()
+	go func() {
+		defer close(ended)
+		_ = waits.Run(running) // until it is stopped
+	}()
+	defer func() { stop(); <-ended }()
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/seats/7", nil)
 	r.Header.Set(endpoint.TokenHeader, places[0].Token())
 	w := httptest.NewRecorder()
