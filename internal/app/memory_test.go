@@ -26,3 +26,23 @@ func TestMemoryIsBoundedByWhatIsInUse(t *testing.T) {
 		}
 	}
 }
+
+func TestAnIdleWorkerGivesBackWhatABurstHasLeft(t *testing.T) {
+	t.Parallel()
+	const mib = 1 << 20
+	before := usage{live: 20 * mib, objects: 30 * mib, allocated: 500 * mib}
+	for name, c := range map[string]struct {
+		now  usage
+		want bool
+	}{
+		"garbage, idle":      {usage{20 * mib, 37 * mib, 500*mib + 1}, true},
+		"garbage, busy":      {usage{20 * mib, 90 * mib, 501 * mib}, false},
+		"little garbage":     {usage{20 * mib, 36 * mib, 500 * mib}, false},
+		"all of it in use":   {usage{90 * mib, 90 * mib, 500 * mib}, false},
+		"collected meantime": {usage{40 * mib, 35 * mib, 500 * mib}, false},
+	} {
+		if got := c.now.givesBack(before); got != c.want {
+			t.Errorf("%s: gives back: %v", name, got)
+		}
+	}
+}
