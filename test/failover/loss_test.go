@@ -147,6 +147,9 @@ func crash(t *testing.T) *loss {
 		if err := syscall.Kill(writer, syscall.SIGKILL); err != nil {
 			t.Fatal(err)
 		}
+		// Until the server has noticed, it still answers.
+		tally.Eventually(t, "the server has recovered", tally.Holds(tally.Pool(t, s.URL(), "test", 1), fmt.Sprintf(
+			`SELECT coalesce(bool_and(pid <> %d), false) FROM pg_stat_activity WHERE backend_type = 'walwriter'`, writer)))
 	}}
 }
 
