@@ -3,9 +3,10 @@ SELECT pg_catalog.set_config('tidemark.path', pg_catalog.current_setting('search
     pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
 
 -- One row stands for one request of operators to erase a campaign or subjects, however often it was
--- interrupted and continued. The subject's key is not kept: it may be a person's name. Only the same
--- request finds the row again, by a keyed hash. Whoever carries it out holds it until held_until, by
--- the database's clock, and each holder has a generation of its own: who has lost it changes nothing.
+-- interrupted and continued. The subject's key is not kept: it may be a person's name. The row has a keyed
+-- hash, by which only the same request finds it again. The program that carries the request out holds the
+-- row until held_until, by the database's clock. Each holder has a generation of its own, so one that has
+-- lost the row changes nothing.
 CREATE TABLE tidemark.erasures (
     id          bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     request     bytea            NOT NULL CHECK (octet_length(request) = 32),

@@ -558,8 +558,8 @@ CREATE OR REPLACE FUNCTION tidemark.hold_floor() RETURNS timestamptz
 -- +goose StatementBegin
 -- Keyed hashes of what erasures have taken, and of acts' requests.
 
--- derive returns the HMAC-SHA256 of a message by the secret of the installation. Nobody but functions of
--- the owner may call it.
+-- derive returns the HMAC-SHA256 of a message, keyed with the installation's secret. Only functions of the
+-- owner may call it.
 CREATE OR REPLACE FUNCTION tidemark.derive(p_use text, p_message bytea) RETURNS bytea
     LANGUAGE plpgsql STABLE
     SET search_path = pg_catalog, pg_temp

@@ -60,6 +60,6 @@ const (
 			WHEN current_setting('statement_timeout')::interval BETWEEN '1 ms' AND make_interval(secs => $3 / 1000.0)
 			THEN current_setting('statement_timeout') ELSE $3::bigint::text END, true)::interval)::float8 * 1000`
 
-	// queryStatementTimeout changes the limit on statements for the rest of the transaction.
-	queryStatementTimeout = `SELECT set_config('statement_timeout', $1, true)`
+	// QueryStatementTimeout changes the limit on statements for the rest of the transaction.
+	QueryStatementTimeout = `SELECT set_config('statement_timeout', $1, true)`
 )

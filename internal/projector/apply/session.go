@@ -85,7 +85,7 @@ func (s *session) LimitStatements(timeout time.Duration) {
 		s.Timeout = timeout
 	}
 	s.InForce = timeout
-	s.Queue(queryStatementTimeout, strconv.FormatInt(min(timeout, s.limit).Milliseconds(), 10))
+	s.Queue(QueryStatementTimeout, strconv.FormatInt(min(timeout, s.limit).Milliseconds(), 10))
 }
 
 // queuePatience queues, ahead of a savepoint, how long the next statements may wait for locks.

@@ -77,7 +77,7 @@ func (t *Transaction) lowerLimit() {
 }
 
 func (t *Transaction) limitTo(limit time.Duration) {
-	t.Queue(queryStatementTimeout, strconv.FormatInt(limit.Milliseconds(), 10))
+	t.Queue(QueryStatementTimeout, strconv.FormatInt(limit.Milliseconds(), 10))
 }
 
 // solo is how the units of one campaign are applied apart from others.

@@ -45,9 +45,6 @@ const (
 // queryUnbounded removes the statement timeout for statements that are not a projection's.
 const queryUnbounded = `SELECT set_config('statement_timeout', '0', true)`
 
-// queryReadTimeout limits the statements that follow.
-const queryReadTimeout = `SELECT set_config('statement_timeout', $1, true)`
-
 // Statements to copy and read a scratch table.
 const (
 	formatCopyTable    = "CREATE TABLE %s AS TABLE %s"

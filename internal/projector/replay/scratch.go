@@ -258,7 +258,7 @@ func (s *scratch) patiently(ctx context.Context) error {
 		limit = max(min(limit, time.Until(deadline)), time.Millisecond)
 	}
 	s.InForce = 0
-	return s.Blame(s.Exec(ctx, queryReadTimeout, strconv.FormatInt(limit.Milliseconds(), 10)))
+	return s.Blame(s.Exec(ctx, apply.QueryStatementTimeout, strconv.FormatInt(limit.Milliseconds(), 10)))
 }
 
 func (s *scratch) applyGroup(ctx context.Context, events kind.Events) error {
