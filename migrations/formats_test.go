@@ -36,6 +36,7 @@ var fixed = map[string]string{ //nolint:gochecknoglobals // constants
 	"misfit":           "a time is RFC 3339, which it checks before",
 	"append":           "a time is RFC 3339: event_fits",
 	"append_rows":      "times are RFC 3339: check_types",
+	"append_plain":     "times are RFC 3339: types_fit",
 	"appended_before":  "times are RFC 3339: check_types",
 	"check_repeat":     "times are RFC 3339: check_types",
 	"erase_scheduled":  "times are RFC 3339: check_types",

@@ -68,7 +68,7 @@ func TestWalksNoticeWhatIsWrong(t *testing.T) {
 	worker := walkStep{file: "internal/projector/claim/crew.go", function: "Crew.Worker"}
 	failed := walkStep{file: "internal/operator/acts/failed.go", function: "failedActs"}
 	act := walkStep{file: "internal/operator/acts/act.go", function: "Act.Do"}
-	schedule := walkStep{file: "migrations/functions/scheduled.sql", function: "tidemark.react"}
+	schedule := walkStep{file: "migrations/functions/reactions.sql", function: "tidemark.react"}
 	by := func(s walkStep, how string) walkStep {
 		s.next = how
 		return s

@@ -91,9 +91,10 @@ CREATE OR REPLACE FUNCTION tidemark.event_within(p_event jsonb) RETURNS boolean
             AND coalesce(jsonb_typeof(p_event -> 'metadata') = 'object', true)
         AND pg_column_size(p_event) < 65536
         AND (octet_length(p_event::text) <= (tidemark.append_limits())[9]
-            OR octet_length((p_event - 'payload'::text)::text) <= (tidemark.append_limits())[9]
+            OR octet_length((p_event - '{payload,metadata}'::text[])::text) <= (tidemark.append_limits())[9]
                 AND octet_length((p_event -> 'payload')::text) <= (tidemark.append_limits())[3]
-                AND NOT jsonb_path_exists(p_event -> 'payload', tidemark.nesting((tidemark.append_limits())[7]))),
+                AND coalesce(octet_length((p_event -> 'metadata')::text) <= (tidemark.append_limits())[4], true)
+                AND NOT jsonb_path_exists(p_event, tidemark.nesting((tidemark.append_limits())[7] + 1))),
                     false);
 
 -- event_fits reports whether the types of an event certainly fit, and event_within.

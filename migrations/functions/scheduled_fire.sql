@@ -57,6 +57,80 @@ BEGIN
 END
 $$;
 
+-- append_plain makes due appends in one statement, in the given order, and returns the campaigns that it has left to
+-- append_scheduled: those with an append that expects a seq, or with an event that may be in the journal already or
+-- is perhaps not allowed. The caller holds the locks. One statement costs a quarter of one for each campaign.
+CREATE OR REPLACE FUNCTION tidemark.append_plain(p_campaigns text[], p_appends jsonb[]) RETURNS text[]
+    LANGUAGE plpgsql
+    SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    apart CONSTANT text[] := array(
+        SELECT DISTINCT e.campaign FROM (
+            SELECT k.campaign, k.id, count(*) OVER (PARTITION BY k.campaign, k.id) AS alike FROM (
+                SELECT a.campaign, CASE WHEN tidemark.types_fit(x.event) THEN (x.event ->> 'id')::uuid END AS id
+                FROM unnest(p_campaigns, p_appends) AS a (campaign, events)
+                CROSS JOIN LATERAL jsonb_array_elements(a.events) AS x (event) OFFSET 0
+            ) AS k
+        ) AS e WHERE e.id IS NULL OR e.alike > 1 OR EXISTS (SELECT FROM tidemark.find_event(e.campaign, e.id)));
+    at timestamptz;
+    missing bigint;
+BEGIN
+    IF coalesce(p_campaigns <@ apart, true) THEN
+        RETURN apart;
+    END IF;
+    at := tidemark.hold_floor();
+    WITH given AS MATERIALIZED (
+        SELECT n.campaign, n.event, n.ord, n.place, sum(CASE n.nth WHEN 1 THEN coalesce((
+            SELECT CASE WHEN j.event_version = 0 THEN tidemark.refuse_archived(n.campaign, j.metadata) ELSE j.seq END
+            FROM tidemark.journal j WHERE j.campaign_id = n.campaign ORDER BY j.seq DESC LIMIT 1), 0) + 1 ELSE 1 END)
+            OVER (PARTITION BY n.campaign ORDER BY n.nth) AS seq
+        FROM (
+            SELECT a.campaign, x.event, a.ord, x.ord AS place,
+                row_number() OVER (PARTITION BY a.campaign ORDER BY a.ord, x.ord) AS nth
+            FROM unnest(p_campaigns, p_appends) WITH ORDINALITY AS a (campaign, events, ord)
+            CROSS JOIN LATERAL jsonb_array_elements(a.events) WITH ORDINALITY AS x (event, ord)
+            WHERE a.campaign <> ALL (apart)
+        ) AS n
+    ), made AS (
+        INSERT INTO tidemark.journal AS j (campaign_id, seq, position, event_id, event_type, event_version, intent,
+            aggregate_type, aggregate_id, actor,
+            tags, payload, metadata, payload_bytes, occurred_at, recorded_at)
+        SELECT g.campaign, g.seq,
+            coalesce(nullif(nextval('tidemark.journal_position'), 0), tidemark.first_position()), e.id, e.type,
+            coalesce(e.version, 1),
+            CASE WHEN tidemark.event_within(g.event) OR tidemark.check_event(g.campaign, g.place, g.event)
+                THEN coalesce(e.intent, 'projection_and_replay') END::tidemark.intent,
+            nullif(e.aggregate_type, ''), nullif(e.aggregate_id, ''), nullif(e.actor, ''), nullif(e.tags, '{}'),
+            coalesce(e.payload, '{}'), e.metadata,
+            coalesce(pg_column_size(e.payload), 0) + coalesce(pg_column_size(e.metadata), 0),
+            coalesce(e.occurred_at, at), at
+        FROM (SELECT * FROM given i ORDER BY i.ord, i.place) AS g
+        CROSS JOIN LATERAL jsonb_to_record(g.event) AS e (id uuid, type text, version integer, intent text,
+            aggregate_type text, aggregate_id text, actor text, tags text[], payload jsonb, metadata jsonb,
+            occurred_at timestamptz)
+        ON CONFLICT (position) DO NOTHING
+        RETURNING j.campaign_id, j.seq, j.position, j.event_type, j.tags
+    ), tagged AS (
+        INSERT INTO tidemark.event_tags (tag, event_type, position)
+        SELECT DISTINCT t.tag, m.event_type, m.position FROM made m CROSS JOIN LATERAL unnest(m.tags) AS t (tag)
+    ), queued AS (
+        INSERT INTO tidemark.outbox (consumer_group, campaign_id, seq, enqueued_at, events)
+        SELECT g.name, m.campaign_id, max(m.seq), at, count(*) FROM made m CROSS JOIN tidemark.consumer_groups g
+        WHERE g.name > '' AND g.state IN ('filing', 'ready', 'inline') GROUP BY g.name, m.campaign_id
+    )
+    SELECT (SELECT count(*) FROM given) - count(*) INTO missing FROM made;
+    IF missing > 0 THEN
+        PERFORM tidemark.refuse_position();
+    END IF;
+    IF pg_sequence_last_value('tidemark.waiting') > date_part('epoch', at) * 1000 THEN
+        PERFORM tidemark.wake();
+    END IF;
+    RETURN apart;
+END
+$$;
+
 -- scheduled_keys returns the keys that appends of these events lock before the campaign, as
 -- lock_keys does: types and tags shared, or with p_many buckets of tags exclusively.
 CREATE OR REPLACE FUNCTION tidemark.scheduled_keys(p_events jsonb, p_many boolean) RETURNS bigint[]
@@ -200,10 +274,12 @@ BEGIN
 
     BEGIN
         DELETE FROM tidemark.scheduled s WHERE s.id = ANY (ids);
+        campaigns := tidemark.append_plain(owners, docs);
         FOR batch IN
             SELECT u.owner, CASE count(*) WHEN 1 THEN (array_agg(u.doc))[1]
                 ELSE jsonb_path_query_array(jsonb_agg(u.doc ORDER BY u.ord), '$[*][*]') END AS events
-            FROM unnest(owners, docs) WITH ORDINALITY AS u (owner, doc, ord) GROUP BY u.owner ORDER BY min(u.ord)
+            FROM unnest(owners, docs) WITH ORDINALITY AS u (owner, doc, ord) WHERE u.owner = ANY (campaigns)
+            GROUP BY u.owner ORDER BY min(u.ord)
         LOOP
             PERFORM tidemark.append_scheduled(batch.owner, batch.events);
         END LOOP;
