@@ -44,6 +44,7 @@ var fixed = map[string]string{ //nolint:gochecknoglobals // constants
 	"reschedule":       "its message has a time without a zone as JSON, which is ISO",
 	"sample_pages":     "it casts a number",
 	"reader_lag":       "it casts a number",
+	"lease_ends":       "it casts -infinity",
 	"lock_exclusively": "lock_timeout has a number and a unit",
 }
 

@@ -79,3 +79,42 @@ func TestEachFunctionStandsInOneFileUnderItsComment(t *testing.T) {
 		t.Errorf("%s has %s, which the schema does not", home[name], name)
 	}
 }
+
+// long are functions that are called for each append or claim, and may have up to 120 lines: what a further
+// call costs there, their comments say.
+var long = map[string]bool{"append_if": true, "claim_around": true} //nolint:gochecknoglobals // a constant
+
+func TestAFunctionHasAtMost80Lines(t *testing.T) {
+	t.Parallel()
+	defined := regexp.MustCompile(`(?m)^CREATE OR REPLACE FUNCTION tidemark\.(\w+)\(`)
+	functions, left := 0, map[string]bool{}
+	for path, content := range functionFiles(t) {
+		for _, at := range defined.FindAllStringSubmatchIndex(content, -1) {
+			name, text := content[at[2]:at[3]], content[at[0]:]
+			head, _, _ := strings.Cut(text, "\n\n")
+			end := ";\n" // of an expression
+			if strings.Contains(head, "AS $$\n") {
+				end = "\n$$;"
+			} else if strings.Contains(head, "\nBEGIN ATOMIC\n") {
+				end = "\nEND;"
+			}
+			text, _, _ = strings.Cut(text, end)
+			lines, limit := strings.Count(text+end, "\n")+1, 80
+			functions++
+			if long[name] {
+				left[name], limit = left[name] || lines > limit, 120
+			}
+			if lines > limit {
+				t.Errorf("%s: %s has %d lines, at most %d should be", path, name, lines, limit)
+			}
+		}
+	}
+	for name := range long {
+		if !left[name] {
+			t.Errorf("%s is not long any more", name)
+		}
+	}
+	if functions < 150 {
+		t.Errorf("found %d functions, there were more", functions)
+	}
+}

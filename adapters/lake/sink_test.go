@@ -98,7 +98,7 @@ func TestAnEventIsInTheTableOnceHoweverOftenItIsSent(t *testing.T) {
 	exactlyOnce(t, root, append(all, other))
 }
 
-func TestAnEntryThatAnotherSinkMakesFirstIsReadBeforeTheBatchIsDecidedAgain(t *testing.T) {
+func TestAnEntryOfAnotherSinkIsReadBeforeTheBatchIsDecidedAgain(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
 	all := events(0, 400)

@@ -62,7 +62,7 @@ func functionsIn(t *testing.T, folder string) string {
 }
 
 // TestGuaranteesNameTheirTests checks that each promise names tests, and that the named tests
-// exist.
+// exist and have names that one can read.
 func TestGuaranteesNameTheirTests(t *testing.T) {
 	t.Parallel()
 	there := map[string]bool{}
@@ -79,6 +79,9 @@ func TestGuaranteesNameTheirTests(t *testing.T) {
 		content, err := os.ReadFile(path)
 		for _, name := range function.FindAllStringSubmatch(string(content), -1) {
 			there[name[1]] = true
+			if len(name[1]) > len("Test")+60 {
+				t.Errorf("%s: %s has more than 60 letters: say the behaviour shorter", path, name[1])
+			}
 		}
 		return err
 	})

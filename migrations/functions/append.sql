@@ -153,8 +153,7 @@ BEGIN
     RETURN QUERY
         -- The position comes before the id, which ends with it.
         INSERT INTO tidemark.journal AS j (campaign_id, seq, position, event_id, event_type, event_version, intent,
-            aggregate_type, aggregate_id, actor,
-            tags, payload, metadata, payload_bytes, occurred_at, recorded_at)
+            aggregate_type, aggregate_id, actor, tags, payload, metadata, payload_bytes, occurred_at, recorded_at)
         SELECT p_campaign_id, head + e.ord,
             coalesce(nullif(nextval('tidemark.journal_position'), 0), tidemark.first_position()),
             coalesce(e.id, tidemark.made_id(ms, e.ord, random_bits

@@ -214,6 +214,62 @@ END
 $$;
 REVOKE ALL ON FUNCTION tidemark.require_batch FROM PUBLIC;
 
+-- leave_stubs deletes the events of campaigns, but for those with tags and the last of each, which it makes stubs
+-- with the mark p_archived. It returns how many events it has deleted, and a hash of their ids.
+CREATE OR REPLACE FUNCTION tidemark.leave_stubs(p_campaign_ids text[], p_hashes bytea[], p_archived jsonb,
+    OUT events bigint, OUT hash bigint)
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_column
+BEGIN
+    PERFORM tidemark.begin_change('archive');
+    WITH heads AS MATERIALIZED (
+        SELECT u.id, u.hash, h.seq, h.events FROM unnest(p_campaign_ids, p_hashes) AS u (id, hash)
+        CROSS JOIN LATERAL (SELECT max(j.seq) AS seq, count(*) AS events FROM tidemark.journal j
+            WHERE j.campaign_id = u.id) AS h
+    ), deleted AS (
+        DELETE FROM tidemark.journal j USING heads h
+        WHERE j.campaign_id = h.id AND j.seq < h.seq AND coalesce(j.tags, '{}') = '{}'
+        RETURNING j.campaign_id, uuid_hash_extended(j.event_id, 0) AS hash
+    ), counted AS MATERIALIZED (
+        SELECT d.campaign_id, count(*) AS n, bit_xor(d.hash) AS hash FROM deleted d GROUP BY d.campaign_id
+    ), stubs AS (
+        UPDATE tidemark.journal j SET event_version = 0, payload = '{}', payload_bytes = 2, tags = NULL, actor = NULL,
+            aggregate_type = NULL, aggregate_id = NULL,
+            metadata = jsonb_build_object('$archived', p_archived || CASE WHEN j.seq < h.seq THEN '{}'
+                ELSE jsonb_build_object('hash', encode(h.hash, 'hex'), 'events', h.events, 'removed', coalesce(c.n, 0),
+                'removed_hash', coalesce(c.hash, 0)) END)
+        FROM heads h LEFT JOIN counted c ON c.campaign_id = h.id
+        WHERE j.campaign_id = h.id AND (j.seq = h.seq OR j.tags <> '{}')
+    )
+    SELECT coalesce(sum(c.n), 0), coalesce(bit_xor(c.hash), 0) INTO events, hash FROM counted c;
+    PERFORM tidemark.end_change();
+END
+$$;
+
+-- unchanged returns those of the chosen campaigns whose lines have the hashes that the caller has read from an object,
+-- so that what is deleted is what the object has. The hashes that it returns are its own. erased says whether one of
+-- the object's campaigns has another hash, and an erased event.
+CREATE OR REPLACE FUNCTION tidemark.unchanged(p_campaign_ids text[], p_hashes bytea[], p_chosen text[],
+    OUT ids text[], OUT hashes bytea[], OUT erased boolean)
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    WITH now AS MATERIALIZED (
+        SELECT l.campaign_id AS id, sha256(convert_to(l.lines, 'UTF8')) AS hash
+        FROM tidemark.archive_lines(p_campaign_ids) AS l
+    )
+    SELECT coalesce(array_agg(u.id) FILTER (WHERE u.hash = n.hash AND u.id = ANY (p_chosen)), '{}'),
+        array_agg(n.hash) FILTER (WHERE u.hash = n.hash AND u.id = ANY (p_chosen)),
+        coalesce(bool_or(u.hash IS DISTINCT FROM n.hash AND EXISTS (SELECT FROM tidemark.journal j
+            WHERE j.campaign_id = u.id AND j.metadata ? '$erased')), false)
+    INTO ids, hashes, erased
+    FROM unnest(p_campaign_ids, p_hashes) AS u (id, hash) LEFT JOIN now n ON n.id = u.id;
+END
+$$;
+
 -- archive takes campaigns that an object has out of the journal, and returns those that it leaves, with
 -- the reason. It computes the SHA-256 of each campaign's lines under the campaign's lock and keeps it:
 -- restore puts nothing else back. p_hashes are the hashes of what the caller has read from the object. They
@@ -252,17 +308,8 @@ BEGIN
     FROM tidemark.not_archivable(free) AS n;
     RETURN QUERY SELECT n.key, n.value FROM jsonb_each_text(refused) AS n;
     chosen := array(SELECT u.id FROM unnest(free) AS u (id) WHERE NOT refused ? u.id);
-    -- What is deleted is what the object has.
-    WITH now AS MATERIALIZED (
-        SELECT l.campaign_id AS id, sha256(convert_to(l.lines, 'UTF8')) AS hash
-        FROM tidemark.archive_lines(p_campaign_ids) AS l
-    )
-    SELECT coalesce(array_agg(u.id) FILTER (WHERE u.hash = n.hash AND u.id = ANY (chosen)), '{}'),
-        array_agg(n.hash) FILTER (WHERE u.hash = n.hash AND u.id = ANY (chosen)),
-        coalesce(bool_or(u.hash IS DISTINCT FROM n.hash AND EXISTS (SELECT FROM tidemark.journal j
-            WHERE j.campaign_id = u.id AND j.metadata ? '$erased')), false)
-    INTO free, hashes, erased
-    FROM unnest(p_campaign_ids, p_hashes) AS u (id, hash) LEFT JOIN now n ON n.id = u.id;
+    SELECT u.ids, u.hashes, u.erased INTO free, hashes, erased
+    FROM tidemark.unchanged(p_campaign_ids, p_hashes, chosen) AS u;
     IF erased THEN
         free := '{}';
     END IF;
@@ -276,33 +323,12 @@ BEGIN
         array_agg(DISTINCT j.event_type::text) AS types INTO total
     FROM unnest(free) AS u (id) CROSS JOIN LATERAL (SELECT j.position, j.recorded_at, j.event_type
         FROM tidemark.journal j WHERE j.campaign_id = u.id) AS j;
-    PERFORM tidemark.begin_change('archive');
-    WITH heads AS MATERIALIZED (
-        SELECT u.id, u.hash, h.seq, h.events FROM unnest(free, hashes) AS u (id, hash)
-        CROSS JOIN LATERAL (SELECT max(j.seq) AS seq, count(*) AS events FROM tidemark.journal j
-            WHERE j.campaign_id = u.id) AS h
-    ), deleted AS (
-        DELETE FROM tidemark.journal j USING heads h
-        WHERE j.campaign_id = h.id AND j.seq < h.seq AND coalesce(j.tags, '{}') = '{}'
-        RETURNING j.campaign_id, uuid_hash_extended(j.event_id, 0) AS hash
-    ), counted AS MATERIALIZED (
-        SELECT d.campaign_id, count(*) AS n, bit_xor(d.hash) AS hash FROM deleted d GROUP BY d.campaign_id
-    ), stubs AS (
-        UPDATE tidemark.journal j SET event_version = 0, payload = '{}', payload_bytes = 2, tags = NULL, actor = NULL,
-            aggregate_type = NULL, aggregate_id = NULL,
-            metadata = jsonb_build_object('$archived', jsonb_build_object('object', p_object,
-                'sha256', encode(p_sha256, 'hex'), 'bytes', p_bytes) || CASE WHEN j.seq < h.seq THEN '{}'
-                ELSE jsonb_build_object('hash', encode(h.hash, 'hex'), 'events', h.events, 'removed', coalesce(c.n, 0),
-                'removed_hash', coalesce(c.hash, 0)) END)
-        FROM heads h LEFT JOIN counted c ON c.campaign_id = h.id
-        WHERE j.campaign_id = h.id AND (j.seq = h.seq OR j.tags <> '{}')
-    )
-    SELECT coalesce(sum(c.n), 0) AS n, coalesce(bit_xor(c.hash), 0) AS hash INTO gone FROM counted c;
-    PERFORM tidemark.end_change();
+    gone := tidemark.leave_stubs(free, hashes, jsonb_build_object('object', p_object,
+        'sha256', encode(p_sha256, 'hex'), 'bytes', p_bytes));
     change := tidemark.begin_manifest();
     INSERT INTO tidemark.archives AS a (object, sha256, bytes, campaigns, events, removed, removed_hash, first_position,
         last_position, last_recorded, event_types, members, actor, reason, lane, changed_at)
-    VALUES (p_object, p_sha256, p_bytes, cardinality(free), total.events, gone.n, gone.hash, total.first,
+    VALUES (p_object, p_sha256, p_bytes, cardinality(free), total.events, gone.events, gone.hash, total.first,
         total.last, total.recorded, total.types, array(SELECT hashtextextended(u.id, 0)
             FROM unnest(p_campaign_ids) AS u (id)), p_actor, p_reason, change.lane, change.changed_at)
     ON CONFLICT (object) DO UPDATE SET sha256 = excluded.sha256, bytes = excluded.bytes,

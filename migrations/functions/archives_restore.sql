@@ -74,6 +74,31 @@ AS $$
 $$;
 REVOKE ALL ON FUNCTION tidemark.taken FROM PUBLIC;
 
+-- log_restored writes to the log of operators that campaigns with these marks are back. If requests are served, a
+-- campaign that an append has asked for has a row of its own.
+CREATE OR REPLACE FUNCTION tidemark.log_restored(p_campaign_ids text[], p_marks jsonb[], p_serves boolean) RETURNS void
+    LANGUAGE plpgsql
+    SET timezone = 'UTC' SET datestyle = 'ISO'
+    SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    PERFORM tidemark.log_act(coalesce(r.asked_by, session_user),
+        CASE WHEN r.asked_by IS NULL THEN 'events_restored' ELSE 'restored' END,
+        CASE WHEN r.asked_by IS NOT NULL THEN 'an append asked for it' END, '', '',
+        CASE WHEN cardinality(r.ids) = 1 THEN r.ids[1] END, 0, CASE WHEN r.asked_by IS NULL
+            THEN jsonb_build_object('campaigns', r.ids, 'objects', r.objects, 'events', r.events)
+            ELSE jsonb_build_object('request', jsonb_build_object('campaigns', r.ids, 'asked_at', r.asked_at)) END,
+        '', 0, '')
+    FROM (
+        SELECT r.asked_by, r.asked_at, array_agg(u.id ORDER BY u.id) AS ids,
+            array_agg(DISTINCT u.mark ->> 'object') AS objects, sum((u.mark ->> 'events')::bigint) AS events
+        FROM unnest(p_campaign_ids, p_marks) AS u (id, mark)
+        LEFT JOIN tidemark.restore_requests r ON r.campaign_id = u.id AND r.kept_until IS NULL AND p_serves
+        GROUP BY r.asked_by, r.asked_at, r.campaign_id
+    ) AS r;
+END
+$$;
+
 -- restore puts the events of campaigns back in the place of their stubs. p_lines are the lines of each
 -- campaign, which must have the hash that archive has computed. It returns the campaigns that it leaves, with
 -- the reason: in a copy whose sequence was behind, another event may have a position of theirs. With p_keep it
@@ -145,21 +170,7 @@ BEGIN
         FROM unnest(marks) AS u (mark) GROUP BY 1
     ) AS m
     WHERE a.object = m.object;
-    -- A campaign that an append has asked for has a row of its own.
-    PERFORM tidemark.log_act(coalesce(r.asked_by, session_user),
-        CASE WHEN r.asked_by IS NULL THEN 'events_restored' ELSE 'restored' END,
-        CASE WHEN r.asked_by IS NOT NULL THEN 'an append asked for it' END, '', '',
-        CASE WHEN cardinality(r.ids) = 1 THEN r.ids[1] END, 0, CASE WHEN r.asked_by IS NULL
-            THEN jsonb_build_object('campaigns', r.ids, 'objects', r.objects, 'events', r.events)
-            ELSE jsonb_build_object('request', jsonb_build_object('campaigns', r.ids, 'asked_at', r.asked_at)) END,
-        '', 0, '')
-    FROM (
-        SELECT r.asked_by, r.asked_at, array_agg(u.id ORDER BY u.id) AS ids,
-            array_agg(DISTINCT u.mark ->> 'object') AS objects, sum((u.mark ->> 'events')::bigint) AS events
-        FROM unnest(ids, marks) AS u (id, mark) LEFT JOIN tidemark.restore_requests r ON r.campaign_id = u.id
-            AND r.kept_until IS NULL AND p_keep IS NOT NULL
-        GROUP BY r.asked_by, r.asked_at, r.campaign_id
-    ) AS r;
+    PERFORM tidemark.log_restored(ids, marks, p_keep IS NOT NULL);
     UPDATE tidemark.restore_requests r SET error = '', kept_until = clock_timestamp() + coalesce(p_keep, '0')
     FROM unnest(ids) AS u (id) WHERE r.campaign_id = u.id AND r.kept_until IS NULL;
     INSERT INTO tidemark.retention_due (policy, campaign_id, due_at)

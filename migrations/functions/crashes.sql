@@ -18,6 +18,14 @@ BEGIN
 END
 $$;
 
+-- lease_ends returns when a lease ends for a claim: long ago if its owner is fallen or it is stranded, which is asked
+-- only of leases that end after p_far. It is inlined.
+CREATE OR REPLACE FUNCTION tidemark.lease_ends(p_owner text, p_expires_at timestamptz, p_fallen text[],
+    p_far timestamptz) RETURNS timestamptz
+    LANGUAGE sql STABLE
+    RETURN CASE WHEN p_owner = ANY (p_fallen) OR p_expires_at > p_far AND p_owner <> 'paused'
+        AND tidemark.stranded(p_owner, p_expires_at) THEN '-infinity' ELSE p_expires_at END;
+
 -- fallen returns the owners of a group that have probably died at a suspect campaign, or hang.
 -- These owners had marked that they worked on a campaign under which a process had died, and were
 -- last seen longer ago than a sixth of their lease TTL, at least 3 s. Their leases are not waited

@@ -47,6 +47,23 @@ BEGIN
 END
 $$;
 
+-- append_notice appends the event that says which seqs an erasure has erased. Publishers send it, so that consumers
+-- can follow. p_carried has type, intent and hashes of tags of the erased events, which decide what gets the notice.
+CREATE OR REPLACE FUNCTION tidemark.append_notice(p_campaign_id text, p_erasure bigint, p_seqs bigint[],
+    p_carried jsonb) RETURNS void
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    INSERT INTO tidemark.erasure_notices
+    SELECT a.position, row_number() OVER (), c.type, c.intent, c.tags
+    FROM tidemark.append_rows(p_campaign_id, jsonb_build_array(jsonb_build_object('type', 'events_erased', 'intent',
+        'audit_only', 'payload', jsonb_build_object('erasure', p_erasure, 'seqs', p_seqs))), NULL, true) AS a
+    CROSS JOIN (SELECT DISTINCT r.type, r.intent, array(SELECT decode(t, 'hex') FROM unnest(r.tags) AS t) AS tags
+        FROM jsonb_to_recordset(p_carried) AS r (type text, intent tidemark.intent, tags text[])) AS c;
+END
+$$;
+
 -- erase replaces payload and metadata of events of one campaign, and drops their tags, actor and
 -- aggregate: place, type, id and times stay. If the erasure is of personal fields, it takes only these,
 -- and beside the payload what tells the subject: erased_form. It leaves other types alone. If p_seqs is
@@ -118,13 +135,8 @@ BEGIN
         counts := counts || jsonb_build_object('event_tags', coalesce((counts ->> 'event_tags')::bigint, 0) + n);
     END LOOP;
     PERFORM tidemark.end_change();
-    IF cardinality(erased) > 0 THEN -- publishers send it, so that consumers can follow
-        INSERT INTO tidemark.erasure_notices
-        SELECT a.position, row_number() OVER (), c.type, c.intent, c.tags
-        FROM tidemark.append_rows(p_campaign_id, jsonb_build_array(jsonb_build_object('type', 'events_erased', 'intent',
-            'audit_only', 'payload', jsonb_build_object('erasure', p_erasure, 'seqs', erased))), NULL, true) AS a
-        CROSS JOIN (SELECT DISTINCT r.type, r.intent, array(SELECT decode(t, 'hex') FROM unnest(r.tags) AS t) AS tags
-            FROM jsonb_to_recordset(carried) AS r (type text, intent tidemark.intent, tags text[])) AS c;
+    IF cardinality(erased) > 0 THEN
+        PERFORM tidemark.append_notice(p_campaign_id, p_erasure, erased, carried);
         PERFORM tidemark.log_act(x.actor, 'events_erased', x.reason, '', '', p_campaign_id, 0,
             jsonb_build_object('erasure', p_erasure, 'events', cardinality(erased)), '', 0, '');
     END IF;

@@ -105,8 +105,8 @@ $$;
 -- of events applied and the hash of their ids, stored with the checkpoint. A NULL hash makes the
 -- campaign's hash unknown for good.
 CREATE OR REPLACE FUNCTION tidemark.advance(p_group text, p_owner text, p_campaign_ids text[], p_generations bigint[],
-    p_from bigint[], p_to bigint[],
-        p_release boolean[], p_ttl interval, p_events bigint[], p_hashes bigint[]) RETURNS void
+    p_from bigint[], p_to bigint[], p_release boolean[], p_ttl interval, p_events bigint[], p_hashes bigint[])
+    RETURNS void
     LANGUAGE plpgsql
     SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off
         SET plan_cache_mode = force_generic_plan SET jit = off
@@ -149,8 +149,7 @@ BEGIN
                 SELECT l.ctid AS place FROM tidemark.leases l
                 WHERE l.consumer_group = p_group AND l.campaign_id BETWEEN u.campaign_id AND u.campaign_id
                 ORDER BY l.consumer_group DESC, l.campaign_id DESC LIMIT 1
-            ) h
-            OFFSET 0
+            ) h OFFSET 0
         ) m
         WHERE l.ctid = m.place AND l.generation = m.generation AND l.owner = p_owner AND l.checkpoint = m.old
         RETURNING l.campaign_id
@@ -160,7 +159,7 @@ BEGIN
         -- A renewal may have moved rows to another place meanwhile. Lock the remaining rows, then
         -- write them in a statement whose snapshot has them.
         SELECT array_agg(h.place), array_agg(u.new), array_agg(u.release), array_agg(u.events), array_agg(u.hash)
-            INTO places, checkpoints, releases, events, hashes
+        INTO places, checkpoints, releases, events, hashes
         FROM (
             SELECT * FROM unnest(p_campaign_ids, p_generations, p_from, p_to, p_release, p_events,
                 p_hashes) AS u (campaign_id, generation, old, new, release, events, hash)
@@ -175,8 +174,7 @@ BEGIN
         IF cardinality(done) + coalesce(cardinality(places), 0) < cardinality(p_campaign_ids) THEN
             RAISE EXCEPTION '% of % leases are no longer held',
                 cardinality(p_campaign_ids) - cardinality(done) - coalesce(cardinality(places), 0),
-                cardinality(p_campaign_ids)
-                USING ERRCODE = 'TM010', HINT = 'another worker has taken over: drop the work, claim again';
+                cardinality(p_campaign_ids) USING ERRCODE = 'TM010', HINT = 'another worker has taken over: drop the work, claim again';
         END IF;
         UPDATE tidemark.leases l
         SET checkpoint = m.checkpoint, applied = l.applied + m.events, applied_hash = l.applied_hash # m.hash,

@@ -88,8 +88,7 @@ BEGIN
         SELECT t.item, t.event_type, t.tags, CASE WHEN cardinality(t.tags) > 1 THEN tidemark.rarest_tag(t.tags)
             ELSE t.tags[1] END AS tag FROM tidemark.query_terms(p_query) AS t
     ), found AS (
-        SELECT m.position, t.item
-        FROM terms t
+        SELECT m.position, t.item FROM terms t
         CROSS JOIN LATERAL (
             SELECT t.event_type WHERE t.event_type IS NOT NULL
             UNION ALL (
@@ -117,8 +116,7 @@ BEGIN
         ) AS m
         WHERE t.tag IS NOT NULL
         UNION ALL
-        SELECT m.position, t.item
-        FROM terms t
+        SELECT m.position, t.item FROM terms t
         CROSS JOIN LATERAL (
             SELECT j.position FROM tidemark.journal j
             WHERE j.event_type = t.event_type AND j.position > p_after AND j.position <= p_until
@@ -127,8 +125,7 @@ BEGIN
         ) AS m
         WHERE t.tag IS NULL AND t.event_type IS NOT NULL
         UNION ALL
-        SELECT m.position, t.item
-        FROM terms t
+        SELECT m.position, t.item FROM terms t
         CROSS JOIN LATERAL (
             SELECT j.position FROM tidemark.journal j
             WHERE j.position > p_after AND j.position <= p_until AND j.position <> ALL (p_seen) ORDER BY j.position

@@ -67,7 +67,7 @@ BEGIN
             CROSS JOIN LATERAL jsonb_array_elements(a.events) AS e (event)
             WHERE tidemark.types_fit(e.event) IS NOT true OR e.event ->> 'id' IS NULL)
         OR EXISTS (SELECT FROM unnest(p_campaign_ids, p_events) AS a (campaign, events) WHERE a.events IS NOT NULL
-            GROUP BY a.campaign, a.events #>> '{0,id}' HAVING count(*) > 1) THEN
+            GROUP BY a.campaign, (a.events #>> '{0,id}')::uuid HAVING count(*) > 1) THEN
         RETURN NULL;
     END IF;
     WITH given AS MATERIALIZED (

@@ -143,6 +143,200 @@ AS $$
         ELSE tidemark.touched_tags(p_events) END
 $$;
 
+-- announce_look tells when the caller of fire_scheduled looks next, if it is about to sleep and listens, so that an
+-- append that is due before notifies it. Otherwise nothing is to notify.
+CREATE OR REPLACE FUNCTION tidemark.announce_look(p_wait interval, p_listens boolean) RETURNS void
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    at CONSTANT timestamptz := clock_timestamp();
+    until bigint;
+BEGIN
+    IF p_wait IS NOT NULL AND p_listens AND tidemark.may_notify() THEN
+        SELECT date_part('epoch', least(at + p_wait, (SELECT s.attempt_at FROM tidemark.scheduled s
+            WHERE s.attempt_at > at ORDER BY s.attempt_at, s.id LIMIT 1))) * 1000 INTO until;
+        PERFORM setval('tidemark.next_look', until) FROM tidemark.next_look n
+        WHERE n.last_value NOT BETWEEN date_part('epoch', at) * 1000 AND until;
+    ELSE
+        PERFORM setval('tidemark.next_look', 0) FROM tidemark.next_look n WHERE n.last_value > 0;
+    END IF;
+END
+$$;
+
+-- due_campaigns returns the campaigns of the first p_most appends that are due at p_at, of 8 MiB together, after a
+-- place and without those in p_skip: how many each has, the place of the last, and whether there may be more. NULL
+-- campaigns are none. Nothing is locked, so the appends themselves are read again.
+CREATE OR REPLACE FUNCTION tidemark.due_campaigns(p_most integer, p_at timestamptz, p_after timestamptz,
+    p_after_id bigint, p_skip text[], OUT campaigns text[], OUT counts bigint[], OUT after timestamptz,
+    OUT after_id bigint, OUT more boolean)
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    WITH due AS MATERIALIZED (
+        SELECT d.*, sum(d.bytes) OVER (ORDER BY d.attempt_at, d.id) - d.bytes AS before FROM (
+            SELECT s.campaign_id, s.attempt_at, s.id, pg_column_size(s.events) AS bytes FROM tidemark.scheduled s
+            WHERE s.attempt_at <= p_at AND (s.attempt_at, s.id) > (p_after, p_after_id)
+                AND s.campaign_id <> ALL (p_skip)
+            ORDER BY s.attempt_at, s.id LIMIT p_most
+        ) AS d
+    ), chosen AS MATERIALIZED (
+        SELECT * FROM due d WHERE d.before < 8388608
+    )
+    SELECT array_agg(c.campaign_id), array_agg(c.n), l.attempt_at, l.id,
+        sum(c.n) = p_most OR sum(c.n) < (SELECT count(*) FROM due)
+    INTO campaigns, counts, after, after_id, more
+    FROM (SELECT o.campaign_id, count(*) AS n FROM chosen o GROUP BY o.campaign_id) AS c
+    CROSS JOIN (SELECT o.attempt_at, o.id FROM chosen o ORDER BY o.attempt_at DESC, o.id DESC LIMIT 1) AS l
+    GROUP BY l.attempt_at, l.id;
+END
+$$;
+
+-- take_due locks and returns the first due appends of campaigns, so many of each, in their order. The caller holds the
+-- campaigns' locks. An append that a caller is cancelling or moving holds back those behind it, and counts in held.
+CREATE OR REPLACE FUNCTION tidemark.take_due(p_campaigns text[], p_counts bigint[], p_at timestamptz, OUT ids bigint[],
+    OUT owners text[], OUT docs jsonb[], OUT held bigint)
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    WITH head AS MATERIALIZED (
+        SELECT h.place, row_number() OVER (PARTITION BY h.campaign_id ORDER BY h.attempt_at, h.id) AS n
+        FROM unnest(p_campaigns, p_counts) AS c (id, n) CROSS JOIN LATERAL (
+            SELECT s.ctid AS place, s.campaign_id, s.attempt_at, s.id FROM tidemark.scheduled s
+            WHERE s.campaign_id = c.id AND s.attempt_at <= p_at ORDER BY s.campaign_id, s.attempt_at, s.id LIMIT c.n
+        ) AS h
+    ), mine AS MATERIALIZED (
+        SELECT s.campaign_id, s.id, s.attempt_at, s.events, h.n
+        FROM head h JOIN tidemark.scheduled s ON s.ctid = h.place
+            AND s.attempt_at <= p_at -- it may just have been moved
+        FOR UPDATE OF s SKIP LOCKED
+    ), first AS MATERIALIZED (
+        SELECT m.*, row_number() OVER (PARTITION BY m.campaign_id ORDER BY m.n) = m.n AS whole FROM mine m
+    )
+    SELECT array_agg(f.id ORDER BY f.attempt_at, f.id), array_agg(f.campaign_id ORDER BY f.attempt_at, f.id),
+        array_agg(f.events ORDER BY f.attempt_at, f.id), (SELECT count(*) FROM head) - count(*)
+    INTO ids, owners, docs, held FROM first f WHERE f.whole;
+END
+$$;
+
+-- lock_due tries the keys of appends, and leaves out all appends of the campaigns that need a key which is not free.
+-- Those are in busy.
+CREATE OR REPLACE FUNCTION tidemark.lock_due(INOUT ids bigint[], INOUT owners text[], INOUT docs jsonb[],
+    OUT busy text[])
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    events CONSTANT jsonb := jsonb_path_query_array(to_jsonb(docs), '$[*][*]');
+    many CONSTANT boolean := cardinality(tidemark.touched_tags(events)) > 64;
+    keys bigint[];
+BEGIN
+    busy := '{}';
+    keys := array(SELECT k.key FROM unnest(tidemark.scheduled_keys(events, many)) AS k (key)
+        WHERE NOT CASE WHEN k.key >> 48 = 32008 THEN pg_try_advisory_xact_lock(k.key)
+            ELSE pg_try_advisory_xact_lock_shared(k.key) END);
+    IF keys = '{}' THEN
+        RETURN;
+    END IF;
+    WITH due AS MATERIALIZED (
+        SELECT u.*, bool_or(tidemark.scheduled_keys(u.doc, many) && keys) OVER (PARTITION BY u.owner) AS stuck
+        FROM unnest(ids, owners, docs) WITH ORDINALITY AS u (id, owner, doc, ord)
+    )
+    SELECT array_agg(d.id ORDER BY d.ord) FILTER (WHERE NOT d.stuck),
+        array_agg(d.owner ORDER BY d.ord) FILTER (WHERE NOT d.stuck),
+        array_agg(d.doc ORDER BY d.ord) FILTER (WHERE NOT d.stuck),
+        coalesce(array_agg(DISTINCT d.owner) FILTER (WHERE d.stuck), '{}')
+    INTO ids, owners, docs, busy FROM due d;
+END
+$$;
+
+-- fire_together makes due appends: all of them, or none with an error.
+CREATE OR REPLACE FUNCTION tidemark.fire_together(p_ids bigint[], p_owners text[], p_docs jsonb[]) RETURNS bigint
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    apart text[];
+    batch record;
+BEGIN
+    DELETE FROM tidemark.scheduled s WHERE s.id = ANY (p_ids);
+    apart := tidemark.append_plain(p_owners, p_docs);
+    FOR batch IN
+        SELECT u.owner, CASE count(*) WHEN 1 THEN (array_agg(u.doc))[1]
+            ELSE jsonb_path_query_array(jsonb_agg(u.doc ORDER BY u.ord), '$[*][*]') END AS events
+        FROM unnest(p_owners, p_docs) WITH ORDINALITY AS u (owner, doc, ord) WHERE u.owner = ANY (apart)
+        GROUP BY u.owner ORDER BY min(u.ord)
+    LOOP
+        PERFORM tidemark.append_scheduled(batch.owner, batch.events);
+    END LOOP;
+    RETURN coalesce(cardinality(p_ids), 0);
+END
+$$;
+
+-- retries_whole reports whether an error is the server's or a lock's, so that the whole call is to be tried again.
+CREATE OR REPLACE FUNCTION tidemark.retries_whole(p_sqlstate text) RETURNS boolean
+    LANGUAGE sql IMMUTABLE
+    RETURN left(p_sqlstate, 2) IN ('25', '40', '53', '55', '57', '58');
+
+-- fire_each makes due appends, each by itself. One that is refused is put off, for 10 minutes at most, and keeps the
+-- reason. If its campaign is archived, it is asked for.
+CREATE OR REPLACE FUNCTION tidemark.fire_each(p_ids bigint[], p_owners text[], p_docs jsonb[], OUT fired bigint,
+    OUT refused bigint)
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    fired := 0; refused := 0;
+    FOR n IN 1 .. cardinality(p_ids) LOOP
+        BEGIN
+            DELETE FROM tidemark.scheduled s WHERE s.id = p_ids[n];
+            PERFORM tidemark.append_scheduled(p_owners[n], p_docs[n]);
+            fired := fired + 1;
+        EXCEPTION WHEN OTHERS THEN
+            IF tidemark.retries_whole(SQLSTATE) THEN
+                RAISE;
+            ELSIF SQLSTATE = 'TM014' THEN
+                BEGIN
+                    PERFORM tidemark.ask_restore(p_owners[n]);
+                EXCEPTION
+                    WHEN SQLSTATE 'TM015' THEN
+                        NULL; -- an operator must bring it back, as its own error says
+                    WHEN lock_not_available THEN
+                        NULL; -- an open transaction asks for it
+                END;
+            END IF;
+            UPDATE tidemark.scheduled s SET attempts = s.attempts + 1,
+                attempt_at = clock_timestamp() + least(interval '10 min', interval '1 s' * 2 ^ least(s.attempts, 16)),
+                error = CASE WHEN SQLSTATE LIKE 'TM%' THEN left(SQLERRM, 1000)
+                    ELSE format('refused with SQLSTATE %s: append the events by hand to see why', SQLSTATE) END
+            WHERE s.id = p_ids[n];
+            refused := refused + 1;
+        END;
+    END LOOP;
+END
+$$;
+
+-- until_due returns how long a caller of fire_scheduled sleeps, p_wait at most. A next attempt that lies too far ahead
+-- dates from before the clock went back, and is made due.
+CREATE OR REPLACE FUNCTION tidemark.until_due(p_wait interval, p_most integer) RETURNS interval
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    at timestamptz;
+BEGIN
+    UPDATE tidemark.scheduled s SET attempt_at = clock_timestamp()
+    WHERE s.ctid = ANY (array(SELECT r.ctid FROM tidemark.scheduled r
+        WHERE r.attempts > 0 AND r.attempt_at > clock_timestamp() + interval '10 min' AND r.attempt_at > r.due_at
+        ORDER BY r.attempt_at LIMIT p_most FOR UPDATE SKIP LOCKED));
+    at := clock_timestamp();
+    RETURN least(p_wait, (SELECT s.attempt_at FROM tidemark.scheduled s WHERE s.attempt_at > at
+        ORDER BY s.attempt_at, s.id LIMIT 1) - at);
+END
+$$;
+
 -- fire_scheduled makes up to p_limit due appends in one transaction, in the order of (attempt_at,
 -- id) after the given place, without the campaigns in p_skip. The campaign's own lock is the lease:
 -- its holder reads the campaign's first due appends, makes them and deletes them, so their order
@@ -166,17 +360,13 @@ AS $$
 #variable_conflict use_column
 DECLARE
     most CONSTANT integer := least(p_limit, (tidemark.append_limits())[8]);
-    longest CONSTANT interval := '10 min'; -- between two attempts
     at timestamptz := clock_timestamp();
-    until bigint;
     campaigns text[];
     counts bigint[];
     ids bigint[];
     owners text[];
     docs jsonb[];
-    keys bigint[];
-    many boolean;
-    batch record;
+    stuck text[];
 BEGIN
     IF p_limit < 1 THEN
         RAISE EXCEPTION 'fire_scheduled with a limit of %', p_limit
@@ -196,36 +386,11 @@ BEGIN
             RETURN;
         END;
     ELSE
-        IF p_wait IS NOT NULL AND p_listens AND tidemark.may_notify() THEN
-            SELECT date_part('epoch', least(at + p_wait, (SELECT s.attempt_at FROM tidemark.scheduled s
-                WHERE s.attempt_at > at ORDER BY s.attempt_at, s.id LIMIT 1))) * 1000 INTO until;
-            PERFORM setval('tidemark.next_look', until) FROM tidemark.next_look n
-            WHERE n.last_value NOT BETWEEN date_part('epoch', at) * 1000 AND until;
-        ELSE
-            PERFORM setval('tidemark.next_look', 0) FROM tidemark.next_look n WHERE n.last_value > 0;
-        END IF;
+        PERFORM tidemark.announce_look(p_wait, p_listens);
         at := clock_timestamp();
-        WITH due AS MATERIALIZED (
-            SELECT d.*, sum(d.bytes) OVER (ORDER BY d.attempt_at, d.id) - d.bytes AS before FROM (
-                SELECT s.campaign_id, s.attempt_at, s.id, pg_column_size(s.events) AS bytes FROM tidemark.scheduled s
-                WHERE s.attempt_at <= at AND (s.attempt_at, s.id) > (p_after, p_after_id)
-                    AND s.campaign_id <> ALL (p_skip)
-                ORDER BY s.attempt_at, s.id LIMIT most
-            ) AS d
-        ), chosen AS MATERIALIZED (
-            SELECT * FROM due d WHERE d.before < 8388608
-        )
-        SELECT array_agg(c.campaign_id), array_agg(c.n), l.attempt_at, l.id,
-            sum(c.n) = most OR sum(c.n) < (SELECT count(*) FROM due)
+        SELECT d.campaigns, d.counts, coalesce(d.after, at), coalesce(d.after_id, 0), coalesce(d.more, false)
         INTO campaigns, counts, after, after_id, more
-        FROM (SELECT o.campaign_id, count(*) AS n FROM chosen o GROUP BY o.campaign_id) AS c
-        CROSS JOIN (SELECT o.attempt_at, o.id FROM chosen o ORDER BY o.attempt_at DESC, o.id DESC LIMIT 1) AS l
-        GROUP BY l.attempt_at, l.id;
-        IF campaigns IS NULL THEN
-            more := false;
-            after := at;
-            after_id := 0;
-        END IF;
+        FROM tidemark.due_campaigns(most, at, p_after, p_after_id, p_skip) AS d;
         SELECT coalesce(array_agg(c.id) FILTER (WHERE c.free), '{}'), array_agg(c.n) FILTER (WHERE c.free),
             coalesce(array_agg(c.id) FILTER (WHERE NOT c.free), '{}')
         INTO campaigns, counts, busy
@@ -233,98 +398,24 @@ BEGIN
             FROM unnest(campaigns, counts) AS u (id, n)) AS c;
     END IF;
 
-    -- Only now, under the campaigns' locks, the appends themselves. One that a caller is cancelling or moving
-    -- holds back those behind it.
-    WITH head AS MATERIALIZED (
-        SELECT h.place, row_number() OVER (PARTITION BY h.campaign_id ORDER BY h.attempt_at, h.id) AS n
-        FROM unnest(campaigns, counts) AS c (id, n) CROSS JOIN LATERAL (
-            SELECT s.ctid AS place, s.campaign_id, s.attempt_at, s.id FROM tidemark.scheduled s
-            WHERE s.campaign_id = c.id AND s.attempt_at <= at ORDER BY s.campaign_id, s.attempt_at, s.id LIMIT c.n
-        ) AS h
-    ), mine AS MATERIALIZED (
-        SELECT s.campaign_id, s.id, s.attempt_at, s.events, h.n
-        FROM head h JOIN tidemark.scheduled s ON s.ctid = h.place AND s.attempt_at <= at -- it may just have been moved
-        FOR UPDATE OF s SKIP LOCKED
-    ), first AS MATERIALIZED (
-        SELECT m.*, row_number() OVER (PARTITION BY m.campaign_id ORDER BY m.n) = m.n AS whole FROM mine m
-    )
-    SELECT array_agg(f.id ORDER BY f.attempt_at, f.id), array_agg(f.campaign_id ORDER BY f.attempt_at, f.id),
-        array_agg(f.events ORDER BY f.attempt_at, f.id), (SELECT count(*) FROM head) - count(*)
-    INTO ids, owners, docs, held FROM first f WHERE f.whole;
-
+    -- Only now, under the campaigns' locks, the appends themselves.
+    SELECT t.ids, t.owners, t.docs, t.held INTO ids, owners, docs, held
+    FROM tidemark.take_due(campaigns, counts, at) AS t;
     IF ids IS NOT NULL THEN
-        many := cardinality(tidemark.touched_tags(jsonb_path_query_array(to_jsonb(docs), '$[*][*]'))) > 64;
-        keys := array(
-            SELECT k.key FROM unnest(tidemark.scheduled_keys(jsonb_path_query_array(to_jsonb(docs), '$[*][*]'), many))
-                AS k (key)
-            WHERE NOT CASE WHEN k.key >> 48 = 32008 THEN pg_try_advisory_xact_lock(k.key)
-                ELSE pg_try_advisory_xact_lock_shared(k.key) END);
-        IF keys <> '{}' THEN
-            WITH due AS MATERIALIZED (
-                SELECT u.*, bool_or(tidemark.scheduled_keys(u.doc, many) && keys) OVER (PARTITION BY u.owner) AS stuck
-                FROM unnest(ids, owners, docs) WITH ORDINALITY AS u (id, owner, doc, ord)
-            )
-            SELECT array_agg(d.id ORDER BY d.ord) FILTER (WHERE NOT d.stuck),
-                array_agg(d.owner ORDER BY d.ord) FILTER (WHERE NOT d.stuck),
-                array_agg(d.doc ORDER BY d.ord) FILTER (WHERE NOT d.stuck),
-                busy || coalesce(array_agg(DISTINCT d.owner) FILTER (WHERE d.stuck), '{}')
-            INTO ids, owners, docs, busy FROM due d;
-        END IF;
+        SELECT l.ids, l.owners, l.docs, l.busy INTO ids, owners, docs, stuck
+        FROM tidemark.lock_due(ids, owners, docs) AS l;
+        busy := busy || stuck;
     END IF;
-
     BEGIN
-        DELETE FROM tidemark.scheduled s WHERE s.id = ANY (ids);
-        campaigns := tidemark.append_plain(owners, docs);
-        FOR batch IN
-            SELECT u.owner, CASE count(*) WHEN 1 THEN (array_agg(u.doc))[1]
-                ELSE jsonb_path_query_array(jsonb_agg(u.doc ORDER BY u.ord), '$[*][*]') END AS events
-            FROM unnest(owners, docs) WITH ORDINALITY AS u (owner, doc, ord) WHERE u.owner = ANY (campaigns)
-            GROUP BY u.owner ORDER BY min(u.ord)
-        LOOP
-            PERFORM tidemark.append_scheduled(batch.owner, batch.events);
-        END LOOP;
-        fired := coalesce(cardinality(ids), 0);
+        fired := tidemark.fire_together(ids, owners, docs);
     EXCEPTION WHEN OTHERS THEN -- one is refused: each by itself
-        IF left(SQLSTATE, 2) IN ('25', '40', '53', '55', '57', '58') THEN
+        IF tidemark.retries_whole(SQLSTATE) THEN
             RAISE;
         END IF;
-        FOR n IN 1 .. cardinality(ids) LOOP
-            BEGIN
-                DELETE FROM tidemark.scheduled s WHERE s.id = ids[n];
-                PERFORM tidemark.append_scheduled(owners[n], docs[n]);
-                fired := fired + 1;
-            EXCEPTION WHEN OTHERS THEN
-                IF left(SQLSTATE, 2) IN ('25', '40', '53', '55', '57', '58') THEN
-                    RAISE;
-                ELSIF SQLSTATE = 'TM014' THEN
-                    BEGIN
-                        PERFORM tidemark.ask_restore(owners[n]);
-                    EXCEPTION
-                        WHEN SQLSTATE 'TM015' THEN
-                            NULL; -- an operator must bring it back, as its own error says
-                        WHEN lock_not_available THEN
-                            NULL; -- an open transaction asks for it
-                    END;
-                END IF;
-                UPDATE tidemark.scheduled s SET attempts = s.attempts + 1,
-                    attempt_at = clock_timestamp() + least(longest, interval '1 s' * 2 ^ least(s.attempts, 16)),
-                    error = CASE WHEN SQLSTATE LIKE 'TM%' THEN left(SQLERRM, 1000)
-                        ELSE format('refused with SQLSTATE %s: append the events by hand to see why', SQLSTATE) END
-                WHERE s.id = ids[n];
-                refused := refused + 1;
-            END;
-        END LOOP;
+        SELECT e.fired, e.refused INTO fired, refused FROM tidemark.fire_each(ids, owners, docs) AS e;
     END;
-
     IF p_campaign_id IS NULL AND p_wait IS NOT NULL THEN
-        -- A next attempt that lies too far ahead dates from before the clock went back.
-        UPDATE tidemark.scheduled s SET attempt_at = clock_timestamp()
-        WHERE s.ctid = ANY (array(SELECT r.ctid FROM tidemark.scheduled r
-            WHERE r.attempts > 0 AND r.attempt_at > clock_timestamp() + longest AND r.attempt_at > r.due_at
-            ORDER BY r.attempt_at LIMIT most FOR UPDATE SKIP LOCKED));
-        at := clock_timestamp();
-        wait := least(p_wait, (SELECT s.attempt_at FROM tidemark.scheduled s WHERE s.attempt_at > at
-            ORDER BY s.attempt_at, s.id LIMIT 1) - at);
+        wait := tidemark.until_due(p_wait, most);
         IF fired + refused = 0 THEN
             PERFORM set_config('synchronous_commit', 'off', true); -- nothing but the sequence has changed
         END IF;

@@ -274,9 +274,9 @@ func TestAnErasureWaitsForArchivesThatAreBeingWritten(t *testing.T) {
 	}
 }
 
-// TestTheCertificateOfARepeatedErasureNamesTheObjectsOfAnInterruptedOne has an erasure that was killed when
+// TestARepeatedErasureNamesTheObjectsOfAnInterruptedOne has an erasure that was killed when
 // it had erased the events.
-func TestTheCertificateOfARepeatedErasureNamesTheObjectsOfAnInterruptedOne(t *testing.T) {
+func TestARepeatedErasureNamesTheObjectsOfAnInterruptedOne(t *testing.T) {
 	t.Parallel()
 	s, a := newShop(t), newAttic(t)
 	s.order("oak", "ann", 2)

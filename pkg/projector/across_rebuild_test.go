@@ -173,10 +173,10 @@ func (c *boardCell) begin() {
 	}
 }
 
-// TestEveryActInEveryStateOfARebuildAcrossCampaignsEndsWithTheFoldOfTheJournal runs every act in every
+// TestAnyActDuringARebuildAcrossCampaignsEndsWithTheFold runs every act in every
 // state. In the end each set of tables holds what its version makes of the journal, or the act was
 // refused with its error.
-func TestEveryActInEveryStateOfARebuildAcrossCampaignsEndsWithTheFoldOfTheJournal(t *testing.T) {
+func TestAnyActDuringARebuildAcrossCampaignsEndsWithTheFold(t *testing.T) {
 	t.Parallel()
 	withdrawn := func(c *boardCell, s tables.TableSet) {
 		for _, name := range c.names {
@@ -303,9 +303,9 @@ func TestEveryActInEveryStateOfARebuildAcrossCampaignsEndsWithTheFoldOfTheJourna
 	}
 }
 
-// TestReadersNeverSeeOlderRowsWhileARebuildAcrossCampaignsIsSwapped rebuilds and rolls back while
+// TestReadersSeeNoOlderRowsDuringASwapAcrossCampaigns rebuilds and rolls back while
 // events arrive all the time.
-func TestReadersNeverSeeOlderRowsWhileARebuildAcrossCampaignsIsSwapped(t *testing.T) {
+func TestReadersSeeNoOlderRowsDuringASwapAcrossCampaigns(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
 	b := &boards{}
@@ -374,7 +374,7 @@ func TestReadersNeverSeeOlderRowsWhileARebuildAcrossCampaignsIsSwapped(t *testin
 		FROM tidemark.projections`)
 }
 
-func TestARollbackAcrossCampaignsIsRefusedWhileNoWorkerFollowsTheReplacedTables(t *testing.T) {
+func TestNoRollbackAcrossCampaignsToTablesThatNoWorkerFollows(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
 	b := &boards{}

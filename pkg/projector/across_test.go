@@ -168,7 +168,7 @@ func expectScores(t *testing.T, pool *pgxpool.Pool, held map[string]int64) {
 	}
 }
 
-func TestAProjectionAcrossCampaignsIsTheFoldOfTheJournalInTheOrderOfPosition(t *testing.T) {
+func TestAProjectionAcrossCampaignsFoldsTheJournalByPosition(t *testing.T) {
 	t.Parallel()
 	for _, partitions := range []int{1, 3} {
 		t.Run(fmt.Sprint(partitions), func(t *testing.T) {
@@ -311,7 +311,7 @@ func TestAPartitionHasOneHolder(t *testing.T) {
 	}
 }
 
-func TestAGroupHasNoWorkItemsUntilAProjectionAppliesCampaignByCampaign(t *testing.T) {
+func TestAGroupHasNoWorkItemsBeforeAProjectionByCampaign(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
 	all := (&scores{}).projections()

@@ -21,7 +21,7 @@ const (
 
 func withHeavyLimit(cfg *projector.Config) { cfg.ApplyTimeout, cfg.Concurrency = heavyLimit, 2 }
 
-func TestAnEventThatOutlastsTheStatementTimeoutIsAppliedAndHoldsUpNoOtherCampaign(t *testing.T) {
+func TestASlowReadIsAppliedAndHoldsUpNoOtherCampaign(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
 	p := workerOf(t, pool, withHeavyLimit, counters(), ledger())
@@ -106,7 +106,7 @@ func TestAFailedEventThatOutlastsTheLimitOfReadsHoldsUpNoOtherKey(t *testing.T) 
 	dueWhile(t, pool, p, heavy.Block(t, pool, "game", 1))
 }
 
-func TestAnEventThatOutlastsTheLimitOfReadsHoldsUpNoOtherKeyThatIsBehind(t *testing.T) {
+func TestASlowReadHoldsUpNoOtherKeyThatIsBehind(t *testing.T) {
 	t.Parallel()
 	pool, _, p := heavyBoard(t, scored{"p1", 7}, scored{"p1", 1}, scored{"p2", 7}, scored{"p2", 1}, scored{"p2", 2})
 	dueWhile(t, pool, p, heavy.Block(t, pool, "game", 2))
@@ -202,7 +202,7 @@ func TestLooksBackAtAnEventThatOutlastsTheLimitOfReads(t *testing.T) {
 	}
 }
 
-func TestAnEventThatOutlastsTheTimeoutOfTheSessionIsAppliedAcrossCampaigns(t *testing.T) {
+func TestASlowReadIsAppliedAcrossCampaigns(t *testing.T) {
 	t.Parallel()
 	pool, s := pgtest.New(t), &scores{partitions: 2}
 	score(t, pool, "game", scored{"p1", 1}, scored{"p2", 2}, scored{"p1", 3})

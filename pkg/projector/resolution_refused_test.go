@@ -34,7 +34,7 @@ func grand(version int, broken bool) projection.Projection {
 	}
 }
 
-func TestAnActOnAResolutionThatNeedsAResetWhereThereIsNoneChangesNothing(t *testing.T) {
+func TestAResolutionThatNeedsAResetIsRefusedWithoutOne(t *testing.T) {
 	t.Parallel()
 	key := failed.Key{Projection: "grand", CampaignID: "a"}
 	t.Run("taken back", func(t *testing.T) {

@@ -104,10 +104,10 @@ func (b *backup) restore(before func(restored *pgxpool.Pool)) {
 	})
 }
 
-// TestAnOlderDatabaseInThePlaceOfTheJournalIsPublishedFromWhereItStood restores a journal with its
+// TestAnOlderDatabaseIsPublishedFromWhereItStood restores a journal with its
 // own positions. Before the relay looks, more events are appended than were lost. The relay must
 // not take lost events from its cache for the new events at their positions.
-func TestAnOlderDatabaseInThePlaceOfTheJournalIsPublishedFromWhereItStood(t *testing.T) {
+func TestAnOlderDatabaseIsPublishedFromWhereItStood(t *testing.T) {
 	t.Parallel()
 	for name, alive := range map[string]bool{
 		"to a relay that is started afterwards": false,

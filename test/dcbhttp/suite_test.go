@@ -150,7 +150,7 @@ func TestOracleAllowsWhatWasAllowedOverHTTP(t *testing.T) {
 	boundary.Oracle(t, s)
 }
 
-func TestOracleASingleWriterIsRefusedOverHTTPWhatItShouldBeAndNothingElse(t *testing.T) {
+func TestOracleASingleWriterOverHTTPIsRefusedWhatItShouldBe(t *testing.T) {
 	t.Parallel()
 	s, _ := startServer(t)
 	boundary.SingleWriter(t, s)

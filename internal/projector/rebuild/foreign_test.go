@@ -11,7 +11,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/lease"
 )
 
-func TestProjectionsThatAWorkerDoesNotHaveAreAWarningOnceNoUpgradeTakesSoLong(t *testing.T) {
+func TestProjectionsThatAWorkerLacksAreAWarningAfterAWhile(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
 	p := &Rebuilder{Base: &registry.Base{Cfg: registry.Settings{

@@ -21,7 +21,7 @@ func TestTheMigrationIsWhatTheFilesMake(t *testing.T) {
 	}
 }
 
-func TestTheWayDownDropsTriggersThenFunctionsWithTheArgumentsThatTellThemApart(t *testing.T) {
+func TestTheWayDownDropsTriggersThenEachFunctionByItsArguments(t *testing.T) {
 	t.Parallel()
 	text, err := migration(fstest.MapFS{
 		"a.sql": {Data: []byte("CREATE OR REPLACE FUNCTION tidemark.f(p_a text,\n    p_b bigint DEFAULT NULL) RETURNS text …\n" +
