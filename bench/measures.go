@@ -66,7 +66,7 @@ func Measures() []harness.Measure {
 		},
 		{
 			Name:  "status",
-			About: "figures of a long queue with many deferred pairs, against a short one with few",
+			About: "figures of a long queue with many pairs that are behind, against a short one with few",
 			Run:   scale.MeasureStatus,
 		},
 		{
@@ -91,7 +91,7 @@ func Measures() []harness.Measure {
 		},
 		{
 			Name:  "pages",
-			About: "each of the operators' pages with millions of deferred pairs, against with thousands",
+			About: "each of the operators' pages with millions of pairs that are behind, against with thousands",
 			Run:   scale.MeasurePages,
 		},
 		{

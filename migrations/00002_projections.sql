@@ -102,8 +102,8 @@ COMMENT ON SEQUENCE tidemark.notify_queue IS
     'Twice the time, in milliseconds since 1970, of the last look at the server''s NOTIFY queue; odd: it was more than half full.';
 
 -- A 'joining' projection is not yet in step with its group: every campaign that moves gets a row in
--- deferred for it. Once the campaigns that do not move have rows too it becomes 'active'. From then
--- on it is in step wherever deferred has no row.
+-- failed for it. Once the campaigns that do not move have rows too it becomes 'active'. From then
+-- on it is in step wherever failed has no row.
 -- During a rebuild NAME~next stands for the tables that will replace those of NAME. It is
 -- 'requested' until a worker that has the code creates the tables, then 'copying', and 'copied'
 -- until the campaigns that were not copied have rows. Afterwards NAME~previous stands for the
@@ -135,7 +135,7 @@ COMMENT ON COLUMN tidemark.projections.consumer_group IS 'group that applies it'
 COMMENT ON COLUMN tidemark.projections.version IS 'version of the code that writes the tables';
 COMMENT ON COLUMN tidemark.projections.table_names IS 'tables in order of creation';
 COMMENT ON COLUMN tidemark.projections.state IS
-    'requested, copying, copied, joining, then active: in step wherever deferred has no row';
+    'requested, copying, copied, joining, then active: in step wherever failed has no row';
 COMMENT ON COLUMN tidemark.projections.own_reset IS 'true if its code deletes a campaign''s rows';
 COMMENT ON COLUMN tidemark.projections.own_objects IS
     'indexes, constraints and other objects of its own DDL. Others belong to users';
@@ -207,14 +207,14 @@ COMMENT ON COLUMN tidemark.rebuild_ranges.events IS 'events that were copied';
 -- One row for each campaign in which a projection is behind its group. next_seq is the next event
 -- to apply. Of a projection across campaigns, campaign_id is the key that is behind, and next_seq
 -- the position of the event. A 'failed' row is retried at next_attempt_at, a 'dead' row waits for an operator
--- ('infinity'), a 'rebuilding' row catches up. With reset the campaign's rows in the projection's
+-- ('infinity'), a 'catching_up' row catches up. With reset the campaign's rows in the projection's
 -- tables are deleted before the next event is applied. The error columns describe event next_seq.
-CREATE TABLE tidemark.deferred (
+CREATE TABLE tidemark.failed (
     campaign_id        text COLLATE "C" NOT NULL,
     projection         text COLLATE "C" NOT NULL,
     consumer_group     text COLLATE "C" NOT NULL,
     next_seq           bigint           NOT NULL,
-    status             text COLLATE "C" NOT NULL CHECK (status IN ('failed', 'dead', 'rebuilding')),
+    status             text COLLATE "C" NOT NULL CHECK (status IN ('failed', 'dead', 'catching_up')),
     attempt_count      integer          NOT NULL DEFAULT 0,
     next_attempt_at    timestamptz      NOT NULL DEFAULT clock_timestamp(),
     reset              boolean          NOT NULL DEFAULT false,
@@ -230,41 +230,40 @@ CREATE TABLE tidemark.deferred (
     first_failed_at    timestamptz,
     last_failed_at     timestamptz,
     PRIMARY KEY (campaign_id, projection),
-    CONSTRAINT deferred_due_check CHECK (status = 'dead' OR next_attempt_at < 'infinity')
+    CONSTRAINT failed_due_check CHECK (status = 'dead' OR next_attempt_at < 'infinity')
 );
-COMMENT ON TABLE tidemark.deferred IS
+COMMENT ON TABLE tidemark.failed IS
     'Failed campaigns: one row for each campaign in which a projection is behind its group.';
-COMMENT ON COLUMN tidemark.deferred.campaign_id IS 'campaign, or key of a projection across campaigns';
-COMMENT ON COLUMN tidemark.deferred.projection IS 'projection that is behind';
-COMMENT ON COLUMN tidemark.deferred.next_seq IS 'next event to apply: its seq, or its position across campaigns';
-COMMENT ON COLUMN tidemark.deferred.status IS
-    'failed (retried at next_attempt_at), dead (waits for an operator) or rebuilding (catches up)';
-COMMENT ON COLUMN tidemark.deferred.attempt_count IS 'failed attempts at next_seq';
-COMMENT ON COLUMN tidemark.deferred.next_attempt_at IS 'time of the next attempt, infinity if it waits for an operator';
-COMMENT ON COLUMN tidemark.deferred.reset IS
+COMMENT ON COLUMN tidemark.failed.campaign_id IS 'campaign, or key of a projection across campaigns';
+COMMENT ON COLUMN tidemark.failed.projection IS 'projection that is behind';
+COMMENT ON COLUMN tidemark.failed.next_seq IS 'next event to apply: its seq, or its position across campaigns';
+COMMENT ON COLUMN tidemark.failed.status IS
+    'failed (retried at next_attempt_at), dead (waits for an operator) or catching_up';
+COMMENT ON COLUMN tidemark.failed.attempt_count IS 'failed attempts at next_seq';
+COMMENT ON COLUMN tidemark.failed.next_attempt_at IS 'time of the next attempt, infinity if it waits for an operator';
+COMMENT ON COLUMN tidemark.failed.reset IS
     'true if the campaign''s rows are deleted before the next event is applied';
-COMMENT ON COLUMN tidemark.deferred.projection_version IS 'version that failed';
-COMMENT ON COLUMN tidemark.deferred.event_id IS 'id of the failing event';
-COMMENT ON COLUMN tidemark.deferred.event_type IS 'type of the failing event';
-COMMENT ON COLUMN tidemark.deferred.error_class IS 'transient, permanent, lock or infrastructure';
-COMMENT ON COLUMN tidemark.deferred.error_code IS 'SQLSTATE, or a code like panic, decode, deadline or crash';
-COMMENT ON COLUMN tidemark.deferred.error_message IS 'message without event data';
-COMMENT ON COLUMN tidemark.deferred.error_stack IS 'stack of a panic';
-COMMENT ON COLUMN tidemark.deferred.fingerprint IS 'equal for failures that differ only in numbers, ids and names';
-COMMENT ON COLUMN tidemark.deferred.worker IS 'worker that failed';
-COMMENT ON COLUMN tidemark.deferred.first_failed_at IS 'first failure at next_seq';
-COMMENT ON COLUMN tidemark.deferred.last_failed_at IS 'last failure at next_seq';
+COMMENT ON COLUMN tidemark.failed.projection_version IS 'what was registered at the last attempt';
+COMMENT ON COLUMN tidemark.failed.event_type IS 'as the journal has it, before upcasts';
+COMMENT ON COLUMN tidemark.failed.error_class IS 'transient, permanent, lock or infrastructure';
+COMMENT ON COLUMN tidemark.failed.error_code IS 'SQLSTATE, or a code like panic, decode, deadline or crash';
+COMMENT ON COLUMN tidemark.failed.error_message IS 'message without event data';
+COMMENT ON COLUMN tidemark.failed.error_stack IS 'stack of a panic';
+COMMENT ON COLUMN tidemark.failed.fingerprint IS 'equal for failures that differ only in numbers, ids and names';
+COMMENT ON COLUMN tidemark.failed.worker IS 'name of the process that made the last attempt';
+COMMENT ON COLUMN tidemark.failed.first_failed_at IS 'first failure at next_seq';
+COMMENT ON COLUMN tidemark.failed.last_failed_at IS 'last failure at next_seq';
 
-CREATE INDEX deferred_due_idx ON tidemark.deferred (consumer_group, projection, next_attempt_at, campaign_id)
+CREATE INDEX failed_due_idx ON tidemark.failed (consumer_group, projection, next_attempt_at, campaign_id)
     WHERE next_attempt_at < 'infinity';
 
 -- The order in which operators list and requeue failed campaigns. Rows that are being rebuilt are
 -- not in it, so inserting and updating them costs nothing here.
-CREATE INDEX deferred_failures_idx ON tidemark.deferred (status, next_attempt_at, next_seq, campaign_id, projection)
+CREATE INDEX failed_failures_idx ON tidemark.failed (status, next_attempt_at, next_seq, campaign_id, projection)
     WHERE status IN ('failed', 'dead');
 
 -- Those who wait for an event across campaigns look here, because they do not know its key.
-CREATE INDEX deferred_place_idx ON tidemark.deferred (projection, next_seq) WHERE status IN ('failed', 'dead');
+CREATE INDEX failed_place_idx ON tidemark.failed (projection, next_seq) WHERE status IN ('failed', 'dead');
 
 -- History of failed campaigns: every failed attempt and every decision of an operator. Rows are
 -- only inserted, and pruned by age.
@@ -295,11 +294,11 @@ CREATE TABLE tidemark.failure_log (
 COMMENT ON TABLE tidemark.failure_log IS 'History of failures and of operators'' acts on projections. Pruned by age.';
 COMMENT ON COLUMN tidemark.failure_log.projection IS 'projection, NULL for acts on a group';
 COMMENT ON COLUMN tidemark.failure_log.projection_version IS 'version of its code';
-COMMENT ON COLUMN tidemark.failure_log.error_class IS 'as in deferred';
-COMMENT ON COLUMN tidemark.failure_log.error_code IS 'as in deferred';
-COMMENT ON COLUMN tidemark.failure_log.error_message IS 'as in deferred';
-COMMENT ON COLUMN tidemark.failure_log.error_stack IS 'as in deferred';
-COMMENT ON COLUMN tidemark.failure_log.fingerprint IS 'as in deferred';
+COMMENT ON COLUMN tidemark.failure_log.error_class IS 'as in failed';
+COMMENT ON COLUMN tidemark.failure_log.error_code IS 'as in failed';
+COMMENT ON COLUMN tidemark.failure_log.error_message IS 'as in failed';
+COMMENT ON COLUMN tidemark.failure_log.error_stack IS 'as in failed';
+COMMENT ON COLUMN tidemark.failure_log.fingerprint IS 'as in failed';
 
 CREATE INDEX failure_log_pair_idx ON tidemark.failure_log (campaign_id, projection, id);
 CREATE INDEX failure_log_at_idx ON tidemark.failure_log (at);
@@ -365,7 +364,7 @@ CREATE INDEX crashes_suspect_idx ON tidemark.crashes (consumer_group) WHERE card
 
 -- Failed campaigns in the groups by which they are counted, the longest failing first. Rows that
 -- are being rebuilt are not in it, so the index is built quickly.
-CREATE INDEX deferred_classes_idx ON tidemark.deferred (consumer_group, projection, status,
+CREATE INDEX failed_classes_idx ON tidemark.failed (consumer_group, projection, status,
     (coalesce(error_class, '')), first_failed_at)
     WHERE status IN ('failed', 'dead');
 
@@ -385,7 +384,7 @@ COMMENT ON COLUMN tidemark.duties.expires_at IS 'end of the lease';
 -- Failed campaigns by cause. Operators see them grouped by projection and fingerprint, and open the
 -- campaigns of a group, however many there are. Rows that are being rebuilt are not in it, so the
 -- index is built quickly.
-CREATE INDEX deferred_causes_idx ON tidemark.deferred (projection, fingerprint, status, next_attempt_at, next_seq,
+CREATE INDEX failed_causes_idx ON tidemark.failed (projection, fingerprint, status, next_attempt_at, next_seq,
     campaign_id) WHERE status IN ('failed', 'dead');
 
 -- Like tidemark.waiting. Workers read it at the end of each group, and notify on tidemark_applied only
@@ -403,7 +402,7 @@ DROP TABLE tidemark.crashes;
 DROP TABLE tidemark.pauses;
 DROP TABLE tidemark.resolutions;
 DROP TABLE tidemark.failure_log;
-DROP TABLE tidemark.deferred;
+DROP TABLE tidemark.failed;
 DROP TABLE tidemark.rebuild_ranges;
 DROP TABLE tidemark.rebuilds;
 DROP TABLE tidemark.projections;

@@ -5,7 +5,7 @@ SELECT pg_catalog.set_config('tidemark.path', pg_catalog.current_setting('search
 -- One row for each named reader of the journal with a place. A publisher has a row for each topic:
 -- every event of the topic up to position is published, or has a row in parked. A projection across
 -- campaigns has a row for each partition: topic is the name of its set of tables, publisher is '#'
--- and the partition, and its events up to position are applied, or wait in deferred. A row is leased
+-- and the partition, and its events up to position are applied, or wait in failed. A row is leased
 -- like a campaign: owner and generation are in the WHERE of every write by its holder, and any other
 -- session that moves position raises the generation. The table has few rows and constant updates, so
 -- pages keep room for the versions of a row (HOT).
@@ -45,7 +45,7 @@ COMMENT ON TABLE tidemark.readers IS
     'Position and lease of each reader of the journal: a topic of a publisher, or a partition of a projection.';
 COMMENT ON COLUMN tidemark.readers.topic IS 'topic, or set of tables of a projection across campaigns';
 COMMENT ON COLUMN tidemark.readers.publisher IS 'publisher, or # and the number of a partition';
-COMMENT ON COLUMN tidemark.readers.position IS 'every event up to here is published or parked, applied or deferred';
+COMMENT ON COLUMN tidemark.readers.position IS 'every event up to here is published or parked, applied or failed';
 COMMENT ON COLUMN tidemark.readers.status IS 'ACTIVE, PAUSED or FAILED';
 COMMENT ON COLUMN tidemark.readers.reason IS 'reason of the pause or failure';
 COMMENT ON COLUMN tidemark.readers.actor IS 'operator who paused the pair';

@@ -1261,7 +1261,7 @@ DECLARE
 BEGIN
     SELECT r.topic, r.publisher, r.position INTO place FROM tidemark.readers r ORDER BY r.position LIMIT 1;
     SELECT d.projection, d.campaign_id AS key, d.next_seq AS position INTO behind
-    FROM tidemark.deferred d JOIN tidemark.projections p ON p.name = d.projection AND p.scope = 'journal'
+    FROM tidemark.failed d JOIN tidemark.projections p ON p.name = d.projection AND p.scope = 'journal'
     ORDER BY d.next_seq LIMIT 1;
     RETURN QUERY
     SELECT c.id, w.reason
@@ -1285,7 +1285,7 @@ BEGIN
             (SELECT format('an append has asked for it, it is kept until %s', to_char(a.kept_until AT TIME ZONE 'UTC',
                     'YYYY-MM-DD"T"HH24:MI:SS"Z"'))
                 FROM tidemark.restore_requests a WHERE a.campaign_id = c.id AND a.kept_until > clock_timestamp()),
-            (SELECT format('projection %s is behind in it (%s)', d.projection, d.status) FROM tidemark.deferred d
+            (SELECT format('projection %s is behind in it (%s)', d.projection, d.status) FROM tidemark.failed d
                 WHERE d.campaign_id = c.id LIMIT 1),
             (SELECT format('group %s stands at event %s of %s', g.name, coalesce(l.checkpoint, 0), h.seq)
                 FROM tidemark.consumer_groups g LEFT JOIN LATERAL (SELECT l.checkpoint FROM tidemark.leases l
@@ -2299,7 +2299,7 @@ BEGIN
             WHERE NOT p_all AND t.ctid >= tags
         UNION ALL SELECT max(t.position), 'a row of tidemark.event_tags' FROM tidemark.event_tags t WHERE p_all
         UNION ALL SELECT d.next_seq - 1, format('a failed key of %s', p.name) FROM tidemark.projections p
-            CROSS JOIN LATERAL (SELECT d.next_seq FROM tidemark.deferred d WHERE d.projection = p.name
+            CROSS JOIN LATERAL (SELECT d.next_seq FROM tidemark.failed d WHERE d.projection = p.name
                 AND d.status IN ('failed', 'dead') ORDER BY d.next_seq DESC LIMIT 1) d
             WHERE p.scope = 'journal'
     ) AS p WHERE p.place IS NOT NULL ORDER BY p.place DESC LIMIT 1;
@@ -2884,10 +2884,10 @@ DECLARE
     n bigint;
 BEGIN
     PERFORM tidemark.hold_erasure(p_erasure, p_generation, p_campaign_id);
-    UPDATE tidemark.deferred d SET error_message = 'erased', error_stack = NULL, fingerprint = NULL
+    UPDATE tidemark.failed d SET error_message = 'erased', error_stack = NULL, fingerprint = NULL
     WHERE d.campaign_id = p_campaign_id AND d.error_message IS NOT NULL;
     GET DIAGNOSTICS n = ROW_COUNT;
-    counts := counts || jsonb_build_object('deferred', n);
+    counts := counts || jsonb_build_object('failed', n);
     UPDATE tidemark.failure_log l SET error_message = 'erased', error_stack = NULL, fingerprint = NULL
     WHERE l.campaign_id = p_campaign_id AND l.error_message IS NOT NULL;
     GET DIAGNOSTICS n = ROW_COUNT;
@@ -3084,8 +3084,8 @@ BEGIN
     INSERT INTO tidemark.event_tags SELECT '', '', 0 WHERE NOT EXISTS (SELECT FROM tidemark.event_tags);
     INSERT INTO tidemark.scheduled (id, campaign_id, due_at, attempt_at, events) OVERRIDING SYSTEM VALUE
     SELECT 0, '', 'infinity', 'infinity', '[]' WHERE NOT EXISTS (SELECT FROM tidemark.scheduled);
-    INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status)
-    SELECT '', '', '', 0, 'dead' WHERE NOT EXISTS (SELECT FROM tidemark.deferred);
+    INSERT INTO tidemark.failed (campaign_id, projection, consumer_group, next_seq, status)
+    SELECT '', '', '', 0, 'dead' WHERE NOT EXISTS (SELECT FROM tidemark.failed);
     INSERT INTO tidemark.failure_log (id, act, consumer_group) OVERRIDING SYSTEM VALUE
     SELECT 0, 'removed', '' WHERE NOT EXISTS (SELECT FROM tidemark.failure_log);
     INSERT INTO tidemark.parked (topic, publisher, campaign_id, seq, holds, position, status)
@@ -3096,13 +3096,13 @@ BEGIN
     INSERT INTO tidemark.operations (id, kind, request, actor, state) OVERRIDING SYSTEM VALUE
     SELECT 0, '', '{}', '', 'done' WHERE NOT EXISTS (SELECT FROM tidemark.operation_items);
     INSERT INTO tidemark.operation_items SELECT 0, 0, '', '', 0 WHERE NOT EXISTS (SELECT FROM tidemark.operation_items);
-    ANALYZE tidemark.journal, tidemark.event_tags, tidemark.scheduled, tidemark.deferred, tidemark.failure_log,
+    ANALYZE tidemark.journal, tidemark.event_tags, tidemark.scheduled, tidemark.failed, tidemark.failure_log,
         tidemark.parked, tidemark.readers, tidemark.resolutions, tidemark.operations, tidemark.operation_items;
     PERFORM tidemark.begin_change('erase');
     DELETE FROM tidemark.event_tags WHERE tag = '' AND event_type = '' AND position = 0;
     PERFORM tidemark.end_change();
     DELETE FROM tidemark.scheduled WHERE id = 0;
-    DELETE FROM tidemark.deferred WHERE campaign_id = '' AND projection = '';
+    DELETE FROM tidemark.failed WHERE campaign_id = '' AND projection = '';
     DELETE FROM tidemark.failure_log WHERE id = 0;
     DELETE FROM tidemark.parked WHERE topic = '' AND publisher = '' AND campaign_id = '';
     DELETE FROM tidemark.readers WHERE topic = '' AND publisher = '';
@@ -3788,13 +3788,13 @@ CREATE OR REPLACE FUNCTION tidemark.keys_behind(p_group text, p_projection text,
 AS $$
 BEGIN
     RETURN QUERY
-    SELECT count(*), coalesce(least(min(k.next_seq), (SELECT min(d.next_seq) FROM tidemark.deferred d
+    SELECT count(*), coalesce(least(min(k.next_seq), (SELECT min(d.next_seq) FROM tidemark.failed d
         WHERE d.projection = p_projection AND d.status IN ('failed', 'dead'))), 0)
     FROM (
-        (SELECT d.next_seq FROM tidemark.deferred d WHERE d.consumer_group = p_group AND d.projection = p_projection
+        (SELECT d.next_seq FROM tidemark.failed d WHERE d.consumer_group = p_group AND d.projection = p_projection
             AND d.next_attempt_at < 'infinity' LIMIT p_most)
         UNION ALL
-        (SELECT d.next_seq FROM tidemark.deferred d WHERE d.consumer_group = p_group AND d.projection = p_projection
+        (SELECT d.next_seq FROM tidemark.failed d WHERE d.consumer_group = p_group AND d.projection = p_projection
             AND d.status = 'dead' LIMIT p_most)
     ) k;
 END
@@ -3886,7 +3886,7 @@ END
 $$;
 
 -- lag_report measures how far each group is behind (projection is ''), and each projection in two rows:
--- with its group, by tidemark.group_lag, and further. A row of deferred adds the events that the
+-- with its group, by tidemark.group_lag, and further. A row of failed adds the events that the
 -- projection takes from next_seq to its group's checkpoint. If the group has no work left in the
 -- campaign it adds those to the campaign's end, and the campaign. since is when the oldest of them was
 -- recorded.
@@ -3900,7 +3900,7 @@ CREATE OR REPLACE FUNCTION tidemark.lag_report(p_exact integer, p_pages integer)
 AS $$
 #variable_conflict use_column
 DECLARE
-    all_pairs CONSTANT boolean := (SELECT count(*) <= p_exact FROM (SELECT FROM tidemark.deferred d
+    all_pairs CONSTANT boolean := (SELECT count(*) <= p_exact FROM (SELECT FROM tidemark.failed d
         ORDER BY d.campaign_id LIMIT p_exact + 1) d);
 BEGIN
     RETURN QUERY
@@ -3911,12 +3911,12 @@ BEGIN
     RETURN QUERY
     WITH pairs AS MATERIALIZED (
         SELECT d.campaign_id, d.projection, d.consumer_group, d.next_seq, 1::float8 AS weight
-        FROM (SELECT d.* FROM tidemark.deferred d ORDER BY d.campaign_id, d.projection LIMIT p_exact) d
+        FROM (SELECT d.* FROM tidemark.failed d ORDER BY d.campaign_id, d.projection LIMIT p_exact) d
         WHERE all_pairs
         UNION ALL
         SELECT d.campaign_id, d.projection, d.consumer_group, d.next_seq, p.weight
-        FROM tidemark.sample_pages('tidemark.deferred', p_pages) p CROSS JOIN LATERAL (
-            SELECT i.campaign_id, i.projection, i.consumer_group, i.next_seq FROM tidemark.deferred i
+        FROM tidemark.sample_pages('tidemark.failed', p_pages) p CROSS JOIN LATERAL (
+            SELECT i.campaign_id, i.projection, i.consumer_group, i.next_seq FROM tidemark.failed i
                 WHERE i.ctid >= p.first AND i.ctid <= p.last OFFSET 0
         ) d
         WHERE NOT all_pairs
@@ -3927,7 +3927,7 @@ BEGIN
         FROM tidemark.projections p CROSS JOIN unnest('{failed,dead}'::text[]) AS s (status) CROSS
             JOIN unnest('{"",infrastructure,lock,permanent,transient}'::text[]) AS k (class)
         CROSS JOIN LATERAL (
-            SELECT d.* FROM tidemark.deferred d
+            SELECT d.* FROM tidemark.failed d
             WHERE d.status IN ('failed', 'dead') AND d.consumer_group = p.consumer_group AND d.projection = p.name
                 AND d.status = s.status AND coalesce(d.error_class, '') = k.class
             ORDER BY d.consumer_group, d.projection, d.status, coalesce(d.error_class, ''), d.first_failed_at LIMIT 1
@@ -3971,7 +3971,7 @@ $$;
 -- +goose StatementBegin
 -- Leases of campaigns, and the checkpoints that they guard.
 --
--- leases, outbox and deferred swing between empty and millions of rows while one plan stays cached.
+-- leases, outbox and failed swing between empty and millions of rows while one plan stays cached.
 -- So these functions, and those of claims.sql, crashes.sql, outbox.sql and projections.sql, run
 -- under settings and in a form that leave the planner one choice. Each probes the primary key for
 -- every named campaign (a lateral subquery that cannot be pulled up), then locks the row, which
@@ -4244,7 +4244,7 @@ $$;
 
 -- fence takes campaigns away from their holders, for a transaction that changes data the holders
 -- relied on. It raises each generation and releases the lease, so work in progress fails in advance
--- and runs again on the new data. Call it before writing or locking rows of deferred: workers lock
+-- and runs again on the new data. Call it before writing or locking rows of failed: workers lock
 -- in that order, and by campaign_id. A campaign without a lease row gets one, because a claim that
 -- is just inserting one would not notice otherwise. A paused campaign stays paused.
 CREATE OR REPLACE FUNCTION tidemark.fence(p_group text, p_campaign_ids text[]) RETURNS void
@@ -4598,10 +4598,10 @@ $$;
 CREATE OR REPLACE TRIGGER projections_sign BEFORE INSERT OR UPDATE OF name, schema_name, table_names, written_by
     ON tidemark.projections FOR EACH ROW EXECUTE FUNCTION tidemark.sign_projection();
 
--- claim_deferred leases failed campaigns whose retry is due, for the projections that the caller
+-- claim_failed leases failed campaigns whose retry is due, for the projections that the caller
 -- knows. It looks at the oldest p_limit of each projection, so none starves the others. It skips
 -- paused projections. next_due is the earliest retry among the campaigns that are not leased.
-CREATE OR REPLACE FUNCTION tidemark.claim_deferred(p_group text, p_owner text, p_projections text[], p_limit integer,
+CREATE OR REPLACE FUNCTION tidemark.claim_failed(p_group text, p_owner text, p_projections text[], p_limit integer,
     p_ttl interval,
         OUT campaign_ids text[], OUT generations bigint[], OUT checkpoints bigint[], OUT next_due timestamptz,
             OUT crashed_ids text[])
@@ -4634,7 +4634,7 @@ BEGIN
             AND NOT EXISTS (SELECT FROM tidemark.pauses x WHERE x.scope = 'projection' AND x.consumer_group = p_group
                 AND x.name = p.name AND x.expires_at > at) OFFSET 0) p
         CROSS JOIN LATERAL (
-            SELECT d.campaign_id, d.next_attempt_at FROM tidemark.deferred d
+            SELECT d.campaign_id, d.next_attempt_at FROM tidemark.failed d
             WHERE d.consumer_group = p_group AND d.projection = known.projection AND d.next_attempt_at < 'infinity'
                 AND NOT EXISTS (SELECT FROM tidemark.leases l WHERE l.consumer_group = p_group
                     AND l.campaign_id = d.campaign_id AND l.expires_at > at
@@ -6002,11 +6002,11 @@ BEGIN
 END
 $$;
 
--- deferred_report counts rows of deferred by group, projection, status and class of error ('' if
+-- failed_report counts rows of failed by group, projection, status and class of error ('' if
 -- none). It counts failed and dead rows by the index, each up to its share of p_exact (at least
 -- 100). It counts rebuilding rows among the rows of a projection that have a retry time, up to a
 -- share of p_exact too. Larger counts are estimated. since is the time of the first failure.
-CREATE OR REPLACE FUNCTION tidemark.deferred_report(p_exact integer, p_pages integer)
+CREATE OR REPLACE FUNCTION tidemark.failed_report(p_exact integer, p_pages integer)
     RETURNS TABLE (consumer_group text, projection text, status text, class text, pairs bigint, estimated boolean,
         since timestamptz)
     LANGUAGE plpgsql STABLE
@@ -6019,13 +6019,13 @@ BEGIN
     RETURN QUERY
     WITH RECURSIVE failures AS (
         (SELECT d.consumer_group, d.projection, d.status, coalesce(d.error_class, '') AS class, d.first_failed_at
-        FROM tidemark.deferred d WHERE d.status IN ('failed', 'dead')
+        FROM tidemark.failed d WHERE d.status IN ('failed', 'dead')
         ORDER BY d.consumer_group, d.projection, d.status, coalesce(d.error_class, ''), d.first_failed_at LIMIT 1)
         UNION ALL
         SELECT n.*
         FROM failures f CROSS JOIN LATERAL (
             SELECT d.consumer_group, d.projection, d.status, coalesce(d.error_class, ''), d.first_failed_at
-            FROM tidemark.deferred d
+            FROM tidemark.failed d
             WHERE d.status IN ('failed', 'dead') AND (d.consumer_group, d.projection, d.status,
                 coalesce(d.error_class, '')) > (f.consumer_group, f.projection, f.status, f.class)
             ORDER BY d.consumer_group, d.projection, d.status, coalesce(d.error_class, ''), d.first_failed_at LIMIT 1
@@ -6035,31 +6035,31 @@ BEGIN
         FROM failures f CROSS JOIN (SELECT greatest(p_exact / greatest(count(*), 1), 100) AS most FROM failures) k
         CROSS JOIN LATERAL (
             SELECT count(*) AS n FROM (
-                SELECT FROM tidemark.deferred d
+                SELECT FROM tidemark.failed d
                 WHERE d.status IN ('failed', 'dead') AND d.consumer_group = f.consumer_group
                     AND d.projection = f.projection AND d.status = f.status AND coalesce(d.error_class, '') = f.class
                 LIMIT k.most + 1
             ) d
         ) c
     ), due AS MATERIALIZED (
-        SELECT p.consumer_group, p.name AS projection, 'rebuilding' AS status, '' AS class, c.n,
+        SELECT p.consumer_group, p.name AS projection, 'catching_up' AS status, '' AS class, c.n,
             c.looked > k.most AS more
         FROM tidemark.projections p CROSS JOIN (SELECT greatest(p_exact / greatest(count(*), 1), 100) AS most
             FROM tidemark.projections) k
         CROSS JOIN LATERAL (
-            SELECT count(*) AS looked, count(*) FILTER (WHERE d.status = 'rebuilding') AS n
+            SELECT count(*) AS looked, count(*) FILTER (WHERE d.status = 'catching_up') AS n
             FROM (
-                SELECT d.status FROM tidemark.deferred d
+                SELECT d.status FROM tidemark.failed d
                 WHERE d.consumer_group = p.consumer_group AND d.projection = p.name AND d.next_attempt_at < 'infinity'
                     LIMIT k.most + 1
             ) d
         ) c
     ), sampled AS MATERIALIZED (
         SELECT d.consumer_group, d.projection, d.status, d.class, sum(p.weight) AS n
-        FROM tidemark.sample_pages('tidemark.deferred', p_pages) p CROSS JOIN LATERAL (
-            SELECT d.consumer_group, d.projection, d.status, CASE WHEN d.status = 'rebuilding' THEN ''
+        FROM tidemark.sample_pages('tidemark.failed', p_pages) p CROSS JOIN LATERAL (
+            SELECT d.consumer_group, d.projection, d.status, CASE WHEN d.status = 'catching_up' THEN ''
                 ELSE coalesce(d.error_class, '') END AS class
-            FROM tidemark.deferred d WHERE d.ctid >= p.first AND d.ctid <= p.last OFFSET 0
+            FROM tidemark.failed d WHERE d.ctid >= p.first AND d.ctid <= p.last OFFSET 0
         ) d
         WHERE (SELECT coalesce(bool_or(f.n > f.most), false) FROM failed f)
             OR (SELECT coalesce(bool_or(u.more), false) FROM due u)
@@ -6374,7 +6374,7 @@ $$;
 -- event has its seq, or the journal lost it and ends before its position. For failed and dead, at_seq is
 -- the event that stops the projection. event_id is the event's, NULL if it is not in the journal: another id
 -- than before is another event.
--- A projection stands where its deferred row says, else at its group's checkpoint. Events that are not
+-- A projection stands where its row of failed says, else at its group's checkpoint. Events that are not
 -- for projections count as applied with those before them: no work item moves a checkpoint past them
 -- at a campaign's end.
 -- A projection across campaigns stands where its last partition does, and at_seq is a position. Only its
@@ -6412,14 +6412,14 @@ BEGIN
         WHERE j.campaign_id = w.campaign_id AND j.seq BETWEEN w.seq AND w.seq ORDER BY j.seq LIMIT 1
     ) j ON true
     LEFT JOIN LATERAL (
-        (SELECT d.next_seq, d.status, d.error_message FROM tidemark.deferred d
+        (SELECT d.next_seq, d.status, d.error_message FROM tidemark.failed d
         WHERE p.scope = 'campaign' AND d.campaign_id = w.campaign_id AND d.projection = w.projection)
         UNION ALL
-        (SELECT d.next_seq, d.status, d.error_message FROM tidemark.deferred d
+        (SELECT d.next_seq, d.status, d.error_message FROM tidemark.failed d
         WHERE p.scope = 'journal' AND d.projection = w.projection AND d.status IN ('failed', 'dead')
             AND d.next_seq BETWEEN w."position" AND w."position" ORDER BY d.next_seq LIMIT 1)
         UNION ALL
-        (SELECT d.next_seq, d.status, d.error_message FROM tidemark.deferred d
+        (SELECT d.next_seq, d.status, d.error_message FROM tidemark.failed d
         WHERE p.scope = 'journal' AND d.projection = w.projection AND d.campaign_id = '-'
             AND d.next_seq < w."position" AND d.status IN ('failed', 'dead') ORDER BY d.campaign_id LIMIT 1)
     ) d ON true
@@ -6514,7 +6514,7 @@ DROP FUNCTION
     tidemark.check_types,
     tidemark.claim,
     tidemark.claim_around,
-    tidemark.claim_deferred,
+    tidemark.claim_failed,
     tidemark.claim_readers,
     tidemark.claim_recent,
     tidemark.claimed_campaigns,
@@ -6526,7 +6526,6 @@ DROP FUNCTION
     tidemark.create_token,
     tidemark.cut,
     tidemark.decided_events,
-    tidemark.deferred_report,
     tidemark.derive,
     tidemark.due_campaigns,
     tidemark.end_change,
@@ -6548,6 +6547,7 @@ DROP FUNCTION
     tidemark.event_texts,
     tidemark.event_within,
     tidemark.expecting_events,
+    tidemark.failed_report,
     tidemark.fallen,
     tidemark.fence,
     tidemark.field_values,

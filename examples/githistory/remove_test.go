@@ -22,7 +22,7 @@ func TestRemoveLeavesNothingButTheEvents(t *testing.T) {
 		if err := remove(t.Context(), pool, &bytes.Buffer{}); err != nil {
 			t.Fatal(err)
 		}
-		for _, table := range []string{"projections", "consumer_groups", "outbox", "leases", "deferred"} {
+		for _, table := range []string{"projections", "consumer_groups", "outbox", "leases", "failed"} {
 			if n := query[int](t, pool, "SELECT count(*) FROM tidemark."+table); n > 0 {
 				t.Errorf("%d rows of %s are left", n, table)
 			}

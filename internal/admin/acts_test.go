@@ -44,7 +44,7 @@ func databaseOn(t *testing.T, pool *pgxpool.Pool, campaigns int) (*pgxpool.Pool,
 		SELECT tidemark.append_at('c001', now() + interval '1 h', '[{"type": "noted"}]');
 		INSERT INTO tidemark.leases (consumer_group, campaign_id, owner, generation, expires_at, checkpoint)
 			SELECT 'g', campaign_id, '', 1, '-infinity', 1 FROM tidemark.journal;
-		INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status, attempt_count,
+		INSERT INTO tidemark.failed (campaign_id, projection, consumer_group, next_seq, status, attempt_count,
 			next_attempt_at, error_message, fingerprint, first_failed_at, last_failed_at)
 			SELECT campaign_id, 'p', 'g', 1, 'dead', 8, 'infinity', 'no', 'f', now(), now() FROM tidemark.journal;
 		INSERT INTO tidemark.readers (topic, publisher, position) VALUES ('t', 's', 1);
@@ -177,7 +177,7 @@ func words() map[admin.Kind]string {
 
 // everything is a hash of all rows that acts could write.
 const everything = `SELECT md5(concat((SELECT string_agg(d::text, ';' ORDER BY campaign_id, projection)
-	FROM tidemark.deferred d), (SELECT string_agg(p::text, ';') FROM tidemark.pauses p),
+	FROM tidemark.failed d), (SELECT string_agg(p::text, ';') FROM tidemark.pauses p),
 	(SELECT string_agg(p::text, ';') FROM tidemark.readers p),
 		(SELECT string_agg(p::text, ';') FROM tidemark.parked p),
 		(SELECT string_agg(p::text, ';' ORDER BY name) FROM tidemark.projections p),

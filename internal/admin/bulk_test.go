@@ -77,7 +77,7 @@ func TestABulkActIsAboutWhatWasConfirmed(t *testing.T) {
 	// A failure since the preview neither refuses the act nor joins it, although it sorts before
 	// all others.
 	exec(t, pool, `SELECT tidemark.append('a meanwhile', '[{"type": "noted"}]');
-		INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status, next_attempt_at,
+		INSERT INTO tidemark.failed (campaign_id, projection, consumer_group, next_seq, status, next_attempt_at,
 			fingerprint, first_failed_at) VALUES ('a meanwhile', 'p', 'g', 1, 'dead', 'infinity', 'f', now())`)
 	outcome, err := startBulk(t, acts, as(auth.Admin), bulk, "resolve 101")
 	op := operation(t, outcome, err)
@@ -87,9 +87,9 @@ func TestABulkActIsAboutWhatWasConfirmed(t *testing.T) {
 	}
 	// A failure after the start does not join the act. An item that has moved on is left alone.
 	exec(t, pool, `SELECT tidemark.append('late', '[{"type": "noted"}]');
-		INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status, next_attempt_at,
+		INSERT INTO tidemark.failed (campaign_id, projection, consumer_group, next_seq, status, next_attempt_at,
 			fingerprint, first_failed_at) VALUES ('late', 'p', 'g', 1, 'dead', 'infinity', 'f', now());
-		UPDATE tidemark.deferred SET next_seq = 2 WHERE campaign_id = 'c050'`)
+		UPDATE tidemark.failed SET next_seq = 2 WHERE campaign_id = 'c050'`)
 	r := runner(t, pool, nil)
 	for n := 0; ; n++ {
 		worked, err := r.Step(t.Context())
@@ -112,7 +112,7 @@ func TestABulkActIsAboutWhatWasConfirmed(t *testing.T) {
 		AND reason LIKE 'a test (operation %)'`); n != 100 {
 		t.Errorf("%d pairs are in the log as resolved", n)
 	}
-	if n := scan[int](t, pool, `SELECT count(*) FROM tidemark.deferred WHERE status = 'dead'`); n != 3 {
+	if n := scan[int](t, pool, `SELECT count(*) FROM tidemark.failed WHERE status = 'dead'`); n != 3 {
 		t.Errorf("%d pairs are dead, want the two late ones and the one that moved", n)
 	}
 	items, err := acts.Items(t.Context(), op.ID, 48, 3)
@@ -126,7 +126,7 @@ func TestABulkActIsAboutWhatWasConfirmed(t *testing.T) {
 func TestABulkActHasWhatItCountedThoughNothingSaysSinceWhen(t *testing.T) {
 	t.Parallel()
 	pool, acts := database(t, 3)
-	exec(t, pool, `UPDATE tidemark.deferred SET first_failed_at = NULL WHERE campaign_id = 'c002'`)
+	exec(t, pool, `UPDATE tidemark.failed SET first_failed_at = NULL WHERE campaign_id = 'c002'`)
 	preview, err := acts.PreviewBulk(t.Context(), admin.Bulk{
 		Kind: admin.OpResolve, Failed: &admin.FailedFilter{}, Limit: 3,
 	})
@@ -197,7 +197,7 @@ func TestABulkActCanBeAborted(t *testing.T) {
 	if err != nil || got.State != "aborted" || got.Done != 40 || got.EndedBy != "ada" {
 		t.Errorf("aborted it is %+v, %v", got, err)
 	}
-	if n := scan[int](t, pool, `SELECT count(*) FROM tidemark.deferred WHERE status = 'failed'`); n != 40 {
+	if n := scan[int](t, pool, `SELECT count(*) FROM tidemark.failed WHERE status = 'failed'`); n != 40 {
 		t.Errorf("%d pairs were requeued", n)
 	}
 	if _, err := acting.Do(t.Context(), acts, as(auth.Operator), "abortOperation", fmt.Sprint("id=", op.ID)); !errors.Is(err, admin.ErrChanged) {
@@ -218,7 +218,7 @@ func TestOperationsOfOtherKinds(t *testing.T) {
 func otherKinds(t *testing.T, pool *pgxpool.Pool) {
 	t.Helper()
 	_, acts := databaseOn(t, pool, 3)
-	execAll(t, pool, `DELETE FROM tidemark.deferred; DELETE FROM tidemark.outbox; UPDATE tidemark.leases
+	execAll(t, pool, `DELETE FROM tidemark.failed; DELETE FROM tidemark.outbox; UPDATE tidemark.leases
 		SET checkpoint = 0 WHERE campaign_id = 'c002'`)
 	var ids []int64
 	add := func(o *admin.Outcome, err error) { ids = append(ids, operation(t, o, err).ID) }
@@ -262,10 +262,10 @@ func TestAnOperationTellsWhatBecameOfWhatItHadTriedAgain(t *testing.T) {
 		bulk admin.Bulk
 		then string // one each: succeeds, fails again and retries, fails for good
 	}{
-		{admin.Bulk{Kind: admin.OpRequeue, Failed: &admin.FailedFilter{}}, `DELETE FROM tidemark.deferred
+		{admin.Bulk{Kind: admin.OpRequeue, Failed: &admin.FailedFilter{}}, `DELETE FROM tidemark.failed
 			WHERE campaign_id = 'c001';
-			UPDATE tidemark.deferred SET attempt_count = 1 WHERE campaign_id = 'c002';
-			UPDATE tidemark.deferred SET status = 'dead', next_attempt_at = 'infinity' WHERE campaign_id = 'c003'`},
+			UPDATE tidemark.failed SET attempt_count = 1 WHERE campaign_id = 'c002';
+			UPDATE tidemark.failed SET status = 'dead', next_attempt_at = 'infinity' WHERE campaign_id = 'c003'`},
 		{admin.Bulk{Kind: admin.OpRetryParked, Parked: &admin.ParkedFilter{}}, `UPDATE tidemark.parked
 			SET status = 'draining' WHERE campaign_id = 'c001';
 			UPDATE tidemark.parked SET attempt_count = 1 WHERE campaign_id = 'c002';

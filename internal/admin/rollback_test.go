@@ -149,7 +149,7 @@ func TestARollbackIsRefusedAtOnce(t *testing.T) {
 		"being removed": {`UPDATE tidemark.projections SET version = -1 WHERE name = 'p~previous'`, rebuild.ErrNoPrevious},
 		"paused": {`INSERT INTO tidemark.pauses (scope, consumer_group, name, actor, reason)
 			VALUES ('projection', 'g', 'p~previous', 'ada', 'a test')`, rebuild.ErrBehind},
-		"behind in some": {`UPDATE tidemark.deferred SET projection = 'p~previous'`, rebuild.ErrBehind},
+		"behind in some": {`UPDATE tidemark.failed SET projection = 'p~previous'`, rebuild.ErrBehind},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

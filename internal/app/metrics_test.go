@@ -43,11 +43,11 @@ const elsewhere = `
 	INSERT INTO tidemark.rebuilds (projection, max_share, allow_failed, keep, verify_sample, verify_ignore, actor,
 		reason, campaigns, events, active_at)
 	VALUES ('scores', 0.5, 0, '1 day', 0, '{}', 'ada', '', 10, 100, now());
-	INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status, next_attempt_at,
+	INSERT INTO tidemark.failed (campaign_id, projection, consumer_group, next_seq, status, next_attempt_at,
 		error_class, first_failed_at, last_failed_at)
 	VALUES ('x', 'scores', 'elsewhere', 1, 'dead', 'infinity', 'permanent', now() - interval '1 hour', now());
-	INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status)
-		VALUES ('x', 'scores~next', 'elsewhere', 1, 'rebuilding');
+	INSERT INTO tidemark.failed (campaign_id, projection, consumer_group, next_seq, status)
+		VALUES ('x', 'scores~next', 'elsewhere', 1, 'catching_up');
 	INSERT INTO tidemark.inbox (consumer, campaign_id, event_id, expires_at) VALUES ('c', 'oak', gen_random_uuid(), now());
 	INSERT INTO tidemark.ghosts (topic, publisher, position, campaign_id, event_id, seq)
 		VALUES ('events', 'default', 1, 'oak', gen_random_uuid(), 1);
@@ -276,7 +276,7 @@ func TestMetricsSayWhatHappened(t *testing.T) {
 			{all + 1, "tidemark_journal_position", nil},
 			{0, "tidemark_queue_entries", []string{"consumer_group", "default", "status", "pending"}},
 			{1, "tidemark_queue_entries", []string{"consumer_group", "default", "status", "dead"}},
-			{1, "tidemark_queue_entries", []string{"consumer_group", "elsewhere", "status", "rebuilding"}},
+			{1, "tidemark_queue_entries", []string{"consumer_group", "elsewhere", "status", "catching_up"}},
 			{all, "tidemark_group_lag_events", []string{"consumer_group", "elsewhere"}},
 			{0, "tidemark_group_lag_events", []string{"consumer_group", "default"}},
 			{3, "tidemark_projection_lag_events", []string{"consumer_group", "default", "projection", "notes"}},

@@ -112,7 +112,7 @@ func (w *plantedRun) until(t *testing.T, sql string, args ...any) {
 			_ = os.WriteFile("/tmp/web-planted.log", []byte(w.log.String()), 0o600)
 			var state string
 			_ = w.pool.QueryRow(context.Background(),
-				`SELECT string_agg(d::text, E'\n') FROM tidemark.deferred d WHERE status = 'failed'`).Scan(&state)
+				`SELECT string_agg(d::text, E'\n') FROM tidemark.failed d WHERE status = 'failed'`).Scan(&state)
 			t.Log(state)
 		}
 	}()

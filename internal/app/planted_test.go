@@ -326,7 +326,7 @@ func TestAPlantedValueIsInNoTableNoLogAndNoAnswer(t *testing.T) {
 			OR EXISTS (SELECT FROM tidemark.parked k WHERE k.publisher = p.publisher)) >= $1
 		FROM tidemark.readers p`, publishers)
 	w.until(t, `SELECT (SELECT count(*) FROM shaky) = 1
-		AND NOT EXISTS (SELECT FROM tidemark.deferred WHERE status = 'failed' AND projection <> 'folded')`)
+		AND NOT EXISTS (SELECT FROM tidemark.failed WHERE status = 'failed' AND projection <> 'folded')`)
 	if !strings.Contains(w.log.String(), "waits for the infrastructure") ||
 		!strings.Contains(w.log.String(), "isolating the cause") {
 		t.Error("no projection has waited, or no group has failed")

@@ -25,7 +25,7 @@ const (
 		SELECT tidemark.append('oak', '[{"type": "noted"}]'); SELECT tidemark.append('elm', '[{"type": "noted"}]');
 		INSERT INTO tidemark.leases (consumer_group, campaign_id, owner, generation, expires_at, checkpoint)
 			VALUES ('default', 'oak', '', 1, '-infinity', 1), ('default', 'elm', '', 1, '-infinity', 1);
-		INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status, next_attempt_at)
+		INSERT INTO tidemark.failed (campaign_id, projection, consumer_group, next_seq, status, next_attempt_at)
 			VALUES ('oak', 'scores', 'default', 1, 'dead', 'infinity'), ('elm', 'scores', 'default', 1, 'dead', 'infinity');
 		INSERT INTO tidemark.readers (topic, publisher, position) VALUES ('orders', 'archive', 0)`
 )

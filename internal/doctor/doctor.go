@@ -107,7 +107,7 @@ type standing struct {
 
 func standings() []standing {
 	return []standing{
-		{"projections", Warn, []status.Section{status.SectionDeferred, status.SectionPauses, status.SectionRebuilds}},
+		{"projections", Warn, []status.Section{status.SectionFailed, status.SectionPauses, status.SectionRebuilds}},
 		{"programs", Warn, []status.Section{status.SectionWorkers}},
 		{"publishers", Warn, []status.Section{status.SectionPublishers}},
 		{"postgres", Fail, []status.Section{status.SectionPostgres}},

@@ -77,7 +77,7 @@ func TestEachTroubleIsFound(t *testing.T) {
 		INSERT INTO tidemark.consumer_groups (name, state) VALUES ('g', 'filing');
 		INSERT INTO tidemark.leases (consumer_group, campaign_id, owner, generation, expires_at, checkpoint)
 			VALUES ('g', 'c', 'dead', 1, now() - interval '1 h', 0);
-		INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status)
+		INSERT INTO tidemark.failed (campaign_id, projection, consumer_group, next_seq, status)
 			VALUES ('c', 'p', 'g', 1, 'dead');
 		ALTER SEQUENCE tidemark.journal_position CACHE 20;
 		ALTER TABLE tidemark.leases SET (fillfactor = 90); ALTER TABLE tidemark.outbox

@@ -69,7 +69,7 @@ const (
 	// queryRole tells what this role is for: it may write the tables of workers, or those of publishers, or
 	// neither, which append or read.
 	queryRole = `SELECT CASE
-			WHEN EXISTS (SELECT FROM unnest('{leases,outbox,deferred,workers,projections}'::text[]) AS t (name)
+			WHEN EXISTS (SELECT FROM unnest('{leases,outbox,failed,workers,projections}'::text[]) AS t (name)
 				WHERE has_table_privilege(format('tidemark.%s', t.name), 'INSERT, UPDATE, DELETE')) THEN 'workers'
 			WHEN has_table_privilege('tidemark.readers', 'INSERT, UPDATE, DELETE') THEN 'publishers' ELSE '' END`
 

@@ -27,7 +27,7 @@ func board(t *testing.T) *pgxpool.Pool {
 			('board', '#0', 2, 'projection', 'w', now() + interval '1 hour'), ('board', '#1', 5, 'projection', '', '-infinity');
 		INSERT INTO tidemark.relays (owner, host, pid, knows, seen_at, expires_at, pairs_held)
 			VALUES ('w', 'box', 7, '{board,#0}', now(), now() + interval '1 hour', 1);
-		INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status, next_attempt_at) VALUES
+		INSERT INTO tidemark.failed (campaign_id, projection, consumer_group, next_seq, status, next_attempt_at) VALUES
 			('bob', 'board', 'default', 1, 'dead', 'infinity'), ('1', 'board', 'default', 2, 'failed', now())`,
 		pgx.QueryExecModeSimpleProtocol); err != nil {
 		t.Fatal(err)
@@ -62,11 +62,11 @@ func TestLagOfAKeyThatFailedIsNotZeroOncePlacesHavePassedIt(t *testing.T) {
 	for _, step := range []struct{ name, sql, count string }{
 		{
 			"a key waits from event 2 on",
-			`UPDATE tidemark.readers SET position = 5; DELETE FROM tidemark.deferred WHERE campaign_id = 'bob'`,
+			`UPDATE tidemark.readers SET position = 5; DELETE FROM tidemark.failed WHERE campaign_id = 'bob'`,
 			`SELECT count(*) FROM tidemark.journal WHERE position >= 2`,
 		},
 		{
-			"all is applied", `DELETE FROM tidemark.deferred`,
+			"all is applied", `DELETE FROM tidemark.failed`,
 			`SELECT count(*) FROM tidemark.journal WHERE position > 5`,
 		},
 		{

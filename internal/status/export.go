@@ -14,7 +14,7 @@ func (e export) queue(s *Status) {
 	for _, g := range s.Queue {
 		counts := map[outbox.Status]int64{
 			outbox.Pending: g.Pending, outbox.Processing: g.Processing, outbox.Paused: g.Paused, outbox.Failed: g.Failed,
-			outbox.Dead: g.Dead, outbox.Rebuilding: g.Rebuilding,
+			outbox.Dead: g.Dead, outbox.CatchingUp: g.CatchingUp,
 		}
 		for status, n := range counts {
 			e.gauge("tidemark_queue_entries",
@@ -44,13 +44,13 @@ func (e export) lag(s *Status) {
 	}
 }
 
-func (e export) deferred(s *Status) {
+func (e export) failed(s *Status) {
 	type state struct {
 		group, projection string
 		status            failed.Status
 	}
 	since := map[state]*time.Time{}
-	for _, d := range s.Deferred {
+	for _, d := range s.Failed {
 		at := state{d.Group, d.Projection, d.Status}
 		if d.Since != nil && (since[at] == nil || d.Since.Before(*since[at])) {
 			since[at] = d.Since
@@ -237,7 +237,7 @@ func (c *Collector) Collect(out chan<- prometheus.Metric) {
 	e.time("tidemark_status_timestamp_seconds", "Time when the database's figures were read.", &s.At)
 	e.queue(s)
 	e.lag(s)
-	e.deferred(s)
+	e.failed(s)
 	e.pauses(s)
 	e.workers(s)
 	e.rebuilds(s)

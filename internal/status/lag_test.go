@@ -144,5 +144,5 @@ func TestLagIsWhatACountOfTheJournalSays(t *testing.T) {
 	const failed = `j.campaign_id = 'shop3' AND j.seq > 5 AND $1 IN ('sold', 'everything') OR j.seq >
 		(SELECT l.checkpoint FROM tidemark.leases l WHERE l.campaign_id = j.campaign_id AND l.consumer_group = 'default')`
 	check("behind, and failed", `j.position > (SELECT max(r.position) FROM tidemark.readers r WHERE r.topic = $1)
-		OR $1 = 'sold_across' AND j.position >= (SELECT min(d.next_seq) FROM tidemark.deferred d WHERE d.projection = $1)`, failed)
+		OR $1 = 'sold_across' AND j.position >= (SELECT min(d.next_seq) FROM tidemark.failed d WHERE d.projection = $1)`, failed)
 }

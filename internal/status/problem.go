@@ -120,7 +120,7 @@ func (s *Status) work(found *problems) {
 		}
 		switch {
 		case s.groupPaused(g.Group):
-		case s.Workers != nil && live[g.Group] == 0 && g.Pending+g.Failed+g.Rebuilding > 0:
+		case s.Workers != nil && live[g.Group] == 0 && g.Pending+g.Failed+g.CatchingUp > 0:
 			found.add(Critical, "group "+g.Group, since, "start a worker for the group; docs/guides/operations",
 				"%s wait and no worker lives", count(g.Pending, g.Estimated, "work item"))
 		case since != nil && g.At.Sub(*since) > longQueue && !s.drains(g.Group):
@@ -213,7 +213,7 @@ func (s *Status) drains(group string) bool {
 }
 
 func (s *Status) failures(found *problems) {
-	for _, d := range s.Deferred {
+	for _, d := range s.Failed {
 		severity, do := Warning, "tidemark failed stats --projection "+d.Projection
 		what := "%s failing, of class %s: they are retried"
 		switch d.Status {

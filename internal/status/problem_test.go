@@ -99,9 +99,9 @@ func TestProblemsAreWhatIsWrongTheWorstFirst(t *testing.T) {
 			Kept:    []rebuild.Registered{{Name: "p~previous", Group: "g", Version: 1}},
 			Workers: []Worker{{Worker: lease.Worker{ConsumerGroup: "g", Knows: map[string][]int{"p": {2, 1}}}}},
 		}, nil},
-		{"failures, the longest first", Status{At: at, Deferred: []failed.Sum{
+		{"failures, the longest first", Status{At: at, Failed: []failed.Sum{
 			{Projection: "p", Status: failed.Failed, Campaigns: 1, Since: ago(time.Hour)},
-			{Projection: "q", Status: failed.Rebuilding, Campaigns: 9},
+			{Projection: "q", Status: failed.CatchingUp, Campaigns: 9},
 			{Projection: "r", Status: failed.Dead, Campaigns: 2, Since: ago(time.Minute)},
 			{Projection: "s", Status: failed.Dead, Campaigns: 2, Since: ago(time.Hour)},
 		}}, []string{"critical projection s", "critical projection r", "warning projection p"}},

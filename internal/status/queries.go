@@ -58,7 +58,7 @@ const (
 	queryTables = `SELECT relname::text, n_live_tup, n_dead_tup, pg_total_relation_size(relid),
 		greatest(last_vacuum, last_autovacuum), last_autovacuum
 		FROM pg_stat_user_tables
-		WHERE schemaname = 'tidemark' AND relname IN ('journal', 'outbox', 'leases', 'deferred', 'readers', 'parked',
+		WHERE schemaname = 'tidemark' AND relname IN ('journal', 'outbox', 'leases', 'failed', 'readers', 'parked',
 			'failure_log', 'inbox', 'scheduled', 'workers')
 		ORDER BY relname`
 )

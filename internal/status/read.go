@@ -103,9 +103,9 @@ func readers() []reader {
 			return err
 		}},
 		{SectionLag, readLag},
-		{SectionDeferred, func(ctx context.Context, tx pgx.Tx, s *Status) (err error) {
-			s.Deferred, err = failed.Report(ctx, tx)
-			s.Deferred = slices.DeleteFunc(s.Deferred, func(d failed.Sum) bool { return failed.Replaced(d.Projection) })
+		{SectionFailed, func(ctx context.Context, tx pgx.Tx, s *Status) (err error) {
+			s.Failed, err = failed.Report(ctx, tx)
+			s.Failed = slices.DeleteFunc(s.Failed, func(d failed.Sum) bool { return failed.Replaced(d.Projection) })
 			return err
 		}},
 		{SectionPauses, func(ctx context.Context, tx pgx.Tx, s *Status) (err error) {

@@ -22,7 +22,7 @@ type Section string
 const (
 	SectionQueue      Section = "queue"      // Queue
 	SectionLag        Section = "lag"        // Lag
-	SectionDeferred   Section = "deferred"   // Deferred
+	SectionFailed     Section = "failed"     // Failed
 	SectionPauses     Section = "pauses"     // Pauses, up to MostPauses
 	SectionWorkers    Section = "workers"    // Workers, Suspects
 	SectionRebuilds   Section = "rebuilds"   // Rebuilds
@@ -43,7 +43,7 @@ type Status struct {
 	At         time.Time // by the database's clock
 	Queue      []outbox.GroupReport
 	Lag        []Lag // each group, followed by its projections
-	Deferred   []failed.Sum
+	Failed     []failed.Sum
 	Pauses     []pause.Pause
 	Workers    []Worker
 	Suspects   map[string]int64 // campaigns under which a process died, by consumer group

@@ -154,7 +154,7 @@ DECLARE
 BEGIN
     SELECT r.topic, r.publisher, r.position INTO place FROM tidemark.readers r ORDER BY r.position LIMIT 1;
     SELECT d.projection, d.campaign_id AS key, d.next_seq AS position INTO behind
-    FROM tidemark.deferred d JOIN tidemark.projections p ON p.name = d.projection AND p.scope = 'journal'
+    FROM tidemark.failed d JOIN tidemark.projections p ON p.name = d.projection AND p.scope = 'journal'
     ORDER BY d.next_seq LIMIT 1;
     RETURN QUERY
     SELECT c.id, w.reason
@@ -178,7 +178,7 @@ BEGIN
             (SELECT format('an append has asked for it, it is kept until %s', to_char(a.kept_until AT TIME ZONE 'UTC',
                     'YYYY-MM-DD"T"HH24:MI:SS"Z"'))
                 FROM tidemark.restore_requests a WHERE a.campaign_id = c.id AND a.kept_until > clock_timestamp()),
-            (SELECT format('projection %s is behind in it (%s)', d.projection, d.status) FROM tidemark.deferred d
+            (SELECT format('projection %s is behind in it (%s)', d.projection, d.status) FROM tidemark.failed d
                 WHERE d.campaign_id = c.id LIMIT 1),
             (SELECT format('group %s stands at event %s of %s', g.name, coalesce(l.checkpoint, 0), h.seq)
                 FROM tidemark.consumer_groups g LEFT JOIN LATERAL (SELECT l.checkpoint FROM tidemark.leases l

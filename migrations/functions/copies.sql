@@ -24,7 +24,7 @@ BEGIN
             WHERE NOT p_all AND t.ctid >= tags
         UNION ALL SELECT max(t.position), 'a row of tidemark.event_tags' FROM tidemark.event_tags t WHERE p_all
         UNION ALL SELECT d.next_seq - 1, format('a failed key of %s', p.name) FROM tidemark.projections p
-            CROSS JOIN LATERAL (SELECT d.next_seq FROM tidemark.deferred d WHERE d.projection = p.name
+            CROSS JOIN LATERAL (SELECT d.next_seq FROM tidemark.failed d WHERE d.projection = p.name
                 AND d.status IN ('failed', 'dead') ORDER BY d.next_seq DESC LIMIT 1) d
             WHERE p.scope = 'journal'
     ) AS p WHERE p.place IS NOT NULL ORDER BY p.place DESC LIMIT 1;

@@ -14,10 +14,10 @@ DECLARE
     n bigint;
 BEGIN
     PERFORM tidemark.hold_erasure(p_erasure, p_generation, p_campaign_id);
-    UPDATE tidemark.deferred d SET error_message = 'erased', error_stack = NULL, fingerprint = NULL
+    UPDATE tidemark.failed d SET error_message = 'erased', error_stack = NULL, fingerprint = NULL
     WHERE d.campaign_id = p_campaign_id AND d.error_message IS NOT NULL;
     GET DIAGNOSTICS n = ROW_COUNT;
-    counts := counts || jsonb_build_object('deferred', n);
+    counts := counts || jsonb_build_object('failed', n);
     UPDATE tidemark.failure_log l SET error_message = 'erased', error_stack = NULL, fingerprint = NULL
     WHERE l.campaign_id = p_campaign_id AND l.error_message IS NOT NULL;
     GET DIAGNOSTICS n = ROW_COUNT;
@@ -214,8 +214,8 @@ BEGIN
     INSERT INTO tidemark.event_tags SELECT '', '', 0 WHERE NOT EXISTS (SELECT FROM tidemark.event_tags);
     INSERT INTO tidemark.scheduled (id, campaign_id, due_at, attempt_at, events) OVERRIDING SYSTEM VALUE
     SELECT 0, '', 'infinity', 'infinity', '[]' WHERE NOT EXISTS (SELECT FROM tidemark.scheduled);
-    INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status)
-    SELECT '', '', '', 0, 'dead' WHERE NOT EXISTS (SELECT FROM tidemark.deferred);
+    INSERT INTO tidemark.failed (campaign_id, projection, consumer_group, next_seq, status)
+    SELECT '', '', '', 0, 'dead' WHERE NOT EXISTS (SELECT FROM tidemark.failed);
     INSERT INTO tidemark.failure_log (id, act, consumer_group) OVERRIDING SYSTEM VALUE
     SELECT 0, 'removed', '' WHERE NOT EXISTS (SELECT FROM tidemark.failure_log);
     INSERT INTO tidemark.parked (topic, publisher, campaign_id, seq, holds, position, status)
@@ -226,13 +226,13 @@ BEGIN
     INSERT INTO tidemark.operations (id, kind, request, actor, state) OVERRIDING SYSTEM VALUE
     SELECT 0, '', '{}', '', 'done' WHERE NOT EXISTS (SELECT FROM tidemark.operation_items);
     INSERT INTO tidemark.operation_items SELECT 0, 0, '', '', 0 WHERE NOT EXISTS (SELECT FROM tidemark.operation_items);
-    ANALYZE tidemark.journal, tidemark.event_tags, tidemark.scheduled, tidemark.deferred, tidemark.failure_log,
+    ANALYZE tidemark.journal, tidemark.event_tags, tidemark.scheduled, tidemark.failed, tidemark.failure_log,
         tidemark.parked, tidemark.readers, tidemark.resolutions, tidemark.operations, tidemark.operation_items;
     PERFORM tidemark.begin_change('erase');
     DELETE FROM tidemark.event_tags WHERE tag = '' AND event_type = '' AND position = 0;
     PERFORM tidemark.end_change();
     DELETE FROM tidemark.scheduled WHERE id = 0;
-    DELETE FROM tidemark.deferred WHERE campaign_id = '' AND projection = '';
+    DELETE FROM tidemark.failed WHERE campaign_id = '' AND projection = '';
     DELETE FROM tidemark.failure_log WHERE id = 0;
     DELETE FROM tidemark.parked WHERE topic = '' AND publisher = '' AND campaign_id = '';
     DELETE FROM tidemark.readers WHERE topic = '' AND publisher = '';

@@ -82,13 +82,13 @@ CREATE OR REPLACE FUNCTION tidemark.keys_behind(p_group text, p_projection text,
 AS $$
 BEGIN
     RETURN QUERY
-    SELECT count(*), coalesce(least(min(k.next_seq), (SELECT min(d.next_seq) FROM tidemark.deferred d
+    SELECT count(*), coalesce(least(min(k.next_seq), (SELECT min(d.next_seq) FROM tidemark.failed d
         WHERE d.projection = p_projection AND d.status IN ('failed', 'dead'))), 0)
     FROM (
-        (SELECT d.next_seq FROM tidemark.deferred d WHERE d.consumer_group = p_group AND d.projection = p_projection
+        (SELECT d.next_seq FROM tidemark.failed d WHERE d.consumer_group = p_group AND d.projection = p_projection
             AND d.next_attempt_at < 'infinity' LIMIT p_most)
         UNION ALL
-        (SELECT d.next_seq FROM tidemark.deferred d WHERE d.consumer_group = p_group AND d.projection = p_projection
+        (SELECT d.next_seq FROM tidemark.failed d WHERE d.consumer_group = p_group AND d.projection = p_projection
             AND d.status = 'dead' LIMIT p_most)
     ) k;
 END
@@ -180,7 +180,7 @@ END
 $$;
 
 -- lag_report measures how far each group is behind (projection is ''), and each projection in two rows:
--- with its group, by tidemark.group_lag, and further. A row of deferred adds the events that the
+-- with its group, by tidemark.group_lag, and further. A row of failed adds the events that the
 -- projection takes from next_seq to its group's checkpoint. If the group has no work left in the
 -- campaign it adds those to the campaign's end, and the campaign. since is when the oldest of them was
 -- recorded.
@@ -194,7 +194,7 @@ CREATE OR REPLACE FUNCTION tidemark.lag_report(p_exact integer, p_pages integer)
 AS $$
 #variable_conflict use_column
 DECLARE
-    all_pairs CONSTANT boolean := (SELECT count(*) <= p_exact FROM (SELECT FROM tidemark.deferred d
+    all_pairs CONSTANT boolean := (SELECT count(*) <= p_exact FROM (SELECT FROM tidemark.failed d
         ORDER BY d.campaign_id LIMIT p_exact + 1) d);
 BEGIN
     RETURN QUERY
@@ -205,12 +205,12 @@ BEGIN
     RETURN QUERY
     WITH pairs AS MATERIALIZED (
         SELECT d.campaign_id, d.projection, d.consumer_group, d.next_seq, 1::float8 AS weight
-        FROM (SELECT d.* FROM tidemark.deferred d ORDER BY d.campaign_id, d.projection LIMIT p_exact) d
+        FROM (SELECT d.* FROM tidemark.failed d ORDER BY d.campaign_id, d.projection LIMIT p_exact) d
         WHERE all_pairs
         UNION ALL
         SELECT d.campaign_id, d.projection, d.consumer_group, d.next_seq, p.weight
-        FROM tidemark.sample_pages('tidemark.deferred', p_pages) p CROSS JOIN LATERAL (
-            SELECT i.campaign_id, i.projection, i.consumer_group, i.next_seq FROM tidemark.deferred i
+        FROM tidemark.sample_pages('tidemark.failed', p_pages) p CROSS JOIN LATERAL (
+            SELECT i.campaign_id, i.projection, i.consumer_group, i.next_seq FROM tidemark.failed i
                 WHERE i.ctid >= p.first AND i.ctid <= p.last OFFSET 0
         ) d
         WHERE NOT all_pairs
@@ -221,7 +221,7 @@ BEGIN
         FROM tidemark.projections p CROSS JOIN unnest('{failed,dead}'::text[]) AS s (status) CROSS
             JOIN unnest('{"",infrastructure,lock,permanent,transient}'::text[]) AS k (class)
         CROSS JOIN LATERAL (
-            SELECT d.* FROM tidemark.deferred d
+            SELECT d.* FROM tidemark.failed d
             WHERE d.status IN ('failed', 'dead') AND d.consumer_group = p.consumer_group AND d.projection = p.name
                 AND d.status = s.status AND coalesce(d.error_class, '') = k.class
             ORDER BY d.consumer_group, d.projection, d.status, coalesce(d.error_class, ''), d.first_failed_at LIMIT 1

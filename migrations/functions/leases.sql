@@ -1,6 +1,6 @@
 -- Leases of campaigns, and the checkpoints that they guard.
 --
--- leases, outbox and deferred swing between empty and millions of rows while one plan stays cached.
+-- leases, outbox and failed swing between empty and millions of rows while one plan stays cached.
 -- So these functions, and those of claims.sql, crashes.sql, outbox.sql and projections.sql, run
 -- under settings and in a form that leave the planner one choice. Each probes the primary key for
 -- every named campaign (a lateral subquery that cannot be pulled up), then locks the row, which
@@ -273,7 +273,7 @@ $$;
 
 -- fence takes campaigns away from their holders, for a transaction that changes data the holders
 -- relied on. It raises each generation and releases the lease, so work in progress fails in advance
--- and runs again on the new data. Call it before writing or locking rows of deferred: workers lock
+-- and runs again on the new data. Call it before writing or locking rows of failed: workers lock
 -- in that order, and by campaign_id. A campaign without a lease row gets one, because a claim that
 -- is just inserting one would not notice otherwise. A paused campaign stays paused.
 CREATE OR REPLACE FUNCTION tidemark.fence(p_group text, p_campaign_ids text[]) RETURNS void

@@ -13,10 +13,10 @@ $$;
 CREATE OR REPLACE TRIGGER projections_sign BEFORE INSERT OR UPDATE OF name, schema_name, table_names, written_by
     ON tidemark.projections FOR EACH ROW EXECUTE FUNCTION tidemark.sign_projection();
 
--- claim_deferred leases failed campaigns whose retry is due, for the projections that the caller
+-- claim_failed leases failed campaigns whose retry is due, for the projections that the caller
 -- knows. It looks at the oldest p_limit of each projection, so none starves the others. It skips
 -- paused projections. next_due is the earliest retry among the campaigns that are not leased.
-CREATE OR REPLACE FUNCTION tidemark.claim_deferred(p_group text, p_owner text, p_projections text[], p_limit integer,
+CREATE OR REPLACE FUNCTION tidemark.claim_failed(p_group text, p_owner text, p_projections text[], p_limit integer,
     p_ttl interval,
         OUT campaign_ids text[], OUT generations bigint[], OUT checkpoints bigint[], OUT next_due timestamptz,
             OUT crashed_ids text[])
@@ -49,7 +49,7 @@ BEGIN
             AND NOT EXISTS (SELECT FROM tidemark.pauses x WHERE x.scope = 'projection' AND x.consumer_group = p_group
                 AND x.name = p.name AND x.expires_at > at) OFFSET 0) p
         CROSS JOIN LATERAL (
-            SELECT d.campaign_id, d.next_attempt_at FROM tidemark.deferred d
+            SELECT d.campaign_id, d.next_attempt_at FROM tidemark.failed d
             WHERE d.consumer_group = p_group AND d.projection = known.projection AND d.next_attempt_at < 'infinity'
                 AND NOT EXISTS (SELECT FROM tidemark.leases l WHERE l.consumer_group = p_group
                     AND l.campaign_id = d.campaign_id AND l.expires_at > at

@@ -99,11 +99,11 @@ BEGIN
 END
 $$;
 
--- deferred_report counts rows of deferred by group, projection, status and class of error ('' if
+-- failed_report counts rows of failed by group, projection, status and class of error ('' if
 -- none). It counts failed and dead rows by the index, each up to its share of p_exact (at least
 -- 100). It counts rebuilding rows among the rows of a projection that have a retry time, up to a
 -- share of p_exact too. Larger counts are estimated. since is the time of the first failure.
-CREATE OR REPLACE FUNCTION tidemark.deferred_report(p_exact integer, p_pages integer)
+CREATE OR REPLACE FUNCTION tidemark.failed_report(p_exact integer, p_pages integer)
     RETURNS TABLE (consumer_group text, projection text, status text, class text, pairs bigint, estimated boolean,
         since timestamptz)
     LANGUAGE plpgsql STABLE
@@ -116,13 +116,13 @@ BEGIN
     RETURN QUERY
     WITH RECURSIVE failures AS (
         (SELECT d.consumer_group, d.projection, d.status, coalesce(d.error_class, '') AS class, d.first_failed_at
-        FROM tidemark.deferred d WHERE d.status IN ('failed', 'dead')
+        FROM tidemark.failed d WHERE d.status IN ('failed', 'dead')
         ORDER BY d.consumer_group, d.projection, d.status, coalesce(d.error_class, ''), d.first_failed_at LIMIT 1)
         UNION ALL
         SELECT n.*
         FROM failures f CROSS JOIN LATERAL (
             SELECT d.consumer_group, d.projection, d.status, coalesce(d.error_class, ''), d.first_failed_at
-            FROM tidemark.deferred d
+            FROM tidemark.failed d
             WHERE d.status IN ('failed', 'dead') AND (d.consumer_group, d.projection, d.status,
                 coalesce(d.error_class, '')) > (f.consumer_group, f.projection, f.status, f.class)
             ORDER BY d.consumer_group, d.projection, d.status, coalesce(d.error_class, ''), d.first_failed_at LIMIT 1
@@ -132,31 +132,31 @@ BEGIN
         FROM failures f CROSS JOIN (SELECT greatest(p_exact / greatest(count(*), 1), 100) AS most FROM failures) k
         CROSS JOIN LATERAL (
             SELECT count(*) AS n FROM (
-                SELECT FROM tidemark.deferred d
+                SELECT FROM tidemark.failed d
                 WHERE d.status IN ('failed', 'dead') AND d.consumer_group = f.consumer_group
                     AND d.projection = f.projection AND d.status = f.status AND coalesce(d.error_class, '') = f.class
                 LIMIT k.most + 1
             ) d
         ) c
     ), due AS MATERIALIZED (
-        SELECT p.consumer_group, p.name AS projection, 'rebuilding' AS status, '' AS class, c.n,
+        SELECT p.consumer_group, p.name AS projection, 'catching_up' AS status, '' AS class, c.n,
             c.looked > k.most AS more
         FROM tidemark.projections p CROSS JOIN (SELECT greatest(p_exact / greatest(count(*), 1), 100) AS most
             FROM tidemark.projections) k
         CROSS JOIN LATERAL (
-            SELECT count(*) AS looked, count(*) FILTER (WHERE d.status = 'rebuilding') AS n
+            SELECT count(*) AS looked, count(*) FILTER (WHERE d.status = 'catching_up') AS n
             FROM (
-                SELECT d.status FROM tidemark.deferred d
+                SELECT d.status FROM tidemark.failed d
                 WHERE d.consumer_group = p.consumer_group AND d.projection = p.name AND d.next_attempt_at < 'infinity'
                     LIMIT k.most + 1
             ) d
         ) c
     ), sampled AS MATERIALIZED (
         SELECT d.consumer_group, d.projection, d.status, d.class, sum(p.weight) AS n
-        FROM tidemark.sample_pages('tidemark.deferred', p_pages) p CROSS JOIN LATERAL (
-            SELECT d.consumer_group, d.projection, d.status, CASE WHEN d.status = 'rebuilding' THEN ''
+        FROM tidemark.sample_pages('tidemark.failed', p_pages) p CROSS JOIN LATERAL (
+            SELECT d.consumer_group, d.projection, d.status, CASE WHEN d.status = 'catching_up' THEN ''
                 ELSE coalesce(d.error_class, '') END AS class
-            FROM tidemark.deferred d WHERE d.ctid >= p.first AND d.ctid <= p.last OFFSET 0
+            FROM tidemark.failed d WHERE d.ctid >= p.first AND d.ctid <= p.last OFFSET 0
         ) d
         WHERE (SELECT coalesce(bool_or(f.n > f.most), false) FROM failed f)
             OR (SELECT coalesce(bool_or(u.more), false) FROM due u)

@@ -89,7 +89,7 @@ $$;
 -- event has its seq, or the journal lost it and ends before its position. For failed and dead, at_seq is
 -- the event that stops the projection. event_id is the event's, NULL if it is not in the journal: another id
 -- than before is another event.
--- A projection stands where its deferred row says, else at its group's checkpoint. Events that are not
+-- A projection stands where its row of failed says, else at its group's checkpoint. Events that are not
 -- for projections count as applied with those before them: no work item moves a checkpoint past them
 -- at a campaign's end.
 -- A projection across campaigns stands where its last partition does, and at_seq is a position. Only its
@@ -127,14 +127,14 @@ BEGIN
         WHERE j.campaign_id = w.campaign_id AND j.seq BETWEEN w.seq AND w.seq ORDER BY j.seq LIMIT 1
     ) j ON true
     LEFT JOIN LATERAL (
-        (SELECT d.next_seq, d.status, d.error_message FROM tidemark.deferred d
+        (SELECT d.next_seq, d.status, d.error_message FROM tidemark.failed d
         WHERE p.scope = 'campaign' AND d.campaign_id = w.campaign_id AND d.projection = w.projection)
         UNION ALL
-        (SELECT d.next_seq, d.status, d.error_message FROM tidemark.deferred d
+        (SELECT d.next_seq, d.status, d.error_message FROM tidemark.failed d
         WHERE p.scope = 'journal' AND d.projection = w.projection AND d.status IN ('failed', 'dead')
             AND d.next_seq BETWEEN w."position" AND w."position" ORDER BY d.next_seq LIMIT 1)
         UNION ALL
-        (SELECT d.next_seq, d.status, d.error_message FROM tidemark.deferred d
+        (SELECT d.next_seq, d.status, d.error_message FROM tidemark.failed d
         WHERE p.scope = 'journal' AND d.projection = w.projection AND d.campaign_id = '-'
             AND d.next_seq < w."position" AND d.status IN ('failed', 'dead') ORDER BY d.campaign_id LIMIT 1)
     ) d ON true

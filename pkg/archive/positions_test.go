@@ -317,7 +317,7 @@ func TestKeysAreReplayedWhileCampaignsAreRestored(t *testing.T) {
 		if archives { // none is archived while a key has it before itself
 			s.restore(archive.RestoreRequest{All: true})
 		}
-		s.within("the keys have caught up", func() bool { return s.value(`SELECT count(*) FROM tidemark.deferred`) == "0" })
+		s.within("the keys have caught up", func() bool { return s.value(`SELECT count(*) FROM tidemark.failed`) == "0" })
 		if after := s.totals(); after != before || before == "" {
 			t.Errorf("%d: the read model was\n%s\nand is\n%s", i, before, after)
 		}

@@ -37,14 +37,14 @@ func TestCampaignsThatAreStillReadAreLeftWithTheReason(t *testing.T) {
 			`INSERT INTO tidemark.consumer_groups (name, state) VALUES ('g', 'inline');
 			INSERT INTO tidemark.leases VALUES ('g', 'oak', 'w', 1, '-infinity', 2)`, "group g stands at event 2 of 3",
 		},
-		"deferred": {
-			`INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status)
+		"failed": {
+			`INSERT INTO tidemark.failed (campaign_id, projection, consumer_group, next_seq, status)
 			VALUES ('oak', 'p', 'g', 3, 'dead')`, "projection p is behind in it (dead)",
 		},
 		"key across campaigns": {
 			`INSERT INTO tidemark.projections (name, consumer_group, version, schema_name, table_names, state, scope)
 				VALUES ('p', 'g', 1, 's', '{}', 'active', 'journal');
-			INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status)
+			INSERT INTO tidemark.failed (campaign_id, projection, consumer_group, next_seq, status)
 				VALUES ('ann', 'p', 'g', (SELECT max(position) FROM tidemark.journal WHERE campaign_id = 'oak'), 'failed')`,
 			"key ann of p waits at position",
 		},

@@ -127,7 +127,7 @@ func (s *shop) within(what string, holds func() bool) {
 	s.t.Helper()
 	for until := time.Now().Add(30 * time.Second); !holds(); {
 		if time.Now().After(until) {
-			s.t.Fatalf("not within 30 s: %s; deferred: %s", what, s.value(`SELECT string_agg(d::text, ' ') FROM tidemark.deferred d`))
+			s.t.Fatalf("not within 30 s: %s; failed: %s", what, s.value(`SELECT string_agg(d::text, ' ') FROM tidemark.failed d`))
 		}
 		<-time.After(20 * time.Millisecond)
 	}
@@ -137,7 +137,7 @@ func (s *shop) within(what string, holds func() bool) {
 func (s *shop) idle(projections string) {
 	s.t.Helper()
 	s.within("all is applied", func() bool {
-		return s.value(`SELECT (SELECT count(*) FROM tidemark.outbox) + (SELECT count(*) FROM tidemark.deferred)
+		return s.value(`SELECT (SELECT count(*) FROM tidemark.outbox) + (SELECT count(*) FROM tidemark.failed)
 			+ (SELECT count(*) FROM tidemark.rebuilds) + (SELECT count(*) FROM tidemark.projections WHERE state <> 'active' OR name LIKE '%~next')
 			+ (SELECT count(*) FROM tidemark.consumer_groups WHERE state = 'filing')`) == "0" &&
 			s.value(`SELECT count(*) FROM tidemark.projections`) == projections
@@ -375,16 +375,16 @@ func TestAWorkerWithoutTheArchiveNamesArchivedCampaignsAndGoesOn(t *testing.T) {
 		return s.value(`SELECT checkpoint FROM tidemark.leases WHERE consumer_group = 'late' AND campaign_id = 'open'`) == "2"
 	})
 	s.within("the others wait, and say why", func() bool {
-		return s.value(`SELECT count(*) FROM tidemark.deferred WHERE projection = 'late' AND next_seq = 1 AND error_message
+		return s.value(`SELECT count(*) FROM tidemark.failed WHERE projection = 'late' AND next_seq = 1 AND error_message
 			LIKE 'campaign "c0%" is archived in events-%: set TIDEMARK_ARCHIVE_URL%'`) == "19"
 	})
 	if n := s.value(`SELECT count(*) FROM tidemark_views.late`); n != "2" {
 		t.Errorf("late has %s rows, want those of the open campaign", n)
 	}
 	stop()
-	s.exec(`UPDATE tidemark.deferred SET next_attempt_at = clock_timestamp(), status = 'failed'`)
+	s.exec(`UPDATE tidemark.failed SET next_attempt_at = clock_timestamp(), status = 'failed'`)
 	s.work(s.projector("late", reader, late()))
-	s.within("all is applied", func() bool { return s.value(`SELECT count(*) FROM tidemark.deferred`) == "0" })
+	s.within("all is applied", func() bool { return s.value(`SELECT count(*) FROM tidemark.failed`) == "0" })
 	if n := s.value(`SELECT count(*) FROM tidemark_views.late`); n != s.value(`SELECT count(*) FROM tidemark_views.orders`) {
 		t.Errorf("late has %s rows", n)
 	}

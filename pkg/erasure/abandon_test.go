@@ -17,7 +17,7 @@ func TestAForgottenErasureIsAbandoned(t *testing.T) {
 	s.order("oak", "failing", 2)
 	s.order("elm", "bob", 2)
 	s.within("all is applied or has failed", func() bool {
-		return s.value(`SELECT count(*) FROM tidemark_views.log`)+s.value(`SELECT count(*) FROM tidemark.deferred`) == "32"
+		return s.value(`SELECT count(*) FROM tidemark_views.log`)+s.value(`SELECT count(*) FROM tidemark.failed`) == "32"
 	})
 	r := erasure.Request{Subjects: []string{planted("ann"), planted("failing"), planted("bob")}}
 	s.value(`SELECT id FROM tidemark.begin_erasure(NULL, $1, '{"ordered": ["customer", "name"]}', NULL, 'anna', 'killed', true)`,

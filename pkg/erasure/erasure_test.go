@@ -243,7 +243,7 @@ func (s *shop) fill() {
 	}
 	s.within("all is applied or has failed", func() bool {
 		return s.value(`SELECT count(*) FROM tidemark_views.orders`) == "18" && s.value(`SELECT count(*) FROM tidemark_views.log`) == "18" &&
-			s.value(`SELECT count(*) FROM tidemark.deferred`) == "7" && s.value(`SELECT count(*) FROM tidemark_views.customers`) == "2"
+			s.value(`SELECT count(*) FROM tidemark.failed`) == "7" && s.value(`SELECT count(*) FROM tidemark_views.customers`) == "2"
 	})
 	if err := pgx.BeginFunc(s.t.Context(), s.Pool, func(tx pgx.Tx) error {
 		_, err := journal.Journal{}.AppendAt(s.t.Context(), tx, "shop1", time.Now().Add(time.Hour),
@@ -287,7 +287,7 @@ func TestAnErasedSubjectIsNowhereAndReadModelsAreTheFoldOfWhatIsLeft(t *testing.
 			if found := s.everywhere(planted("bob")); len(found) < 6 {
 				t.Errorf("bob is found in %v alone", found)
 			}
-			s.within("the failed events are gone", func() bool { return s.value(`SELECT count(*) FROM tidemark.deferred`) == "0" })
+			s.within("the failed events are gone", func() bool { return s.value(`SELECT count(*) FROM tidemark.failed`) == "0" })
 			sum := "75" // of bob
 			if got := s.value(`SELECT sum((doc ->> 'amount')::int) FROM tidemark_views.shops`); got != sum {
 				t.Errorf("shops have %s, want %s", got, sum)
@@ -597,7 +597,7 @@ func TestKeysThatOperatorsActedOnAreErased(t *testing.T) {
 			c := s.erase(erasure.Request{Subjects: []string{subject}})
 			s.within("read models are made anew", func() bool { // a search would read the log each time
 				return s.value(`SELECT count(*) FROM tidemark.projections WHERE name LIKE '%~%'`) == "0" &&
-					s.value(`SELECT count(*) FROM tidemark.deferred`) == "0"
+					s.value(`SELECT count(*) FROM tidemark.failed`) == "0"
 			})
 			if found := s.everywhere(planted("ann")); found != nil {
 				t.Errorf("the key is found in %v", found)

@@ -83,7 +83,7 @@ func TestAResolutionKeepsAKeyThatItsEventStillTells(t *testing.T) {
 			s.fillBaskets()
 			s.workOn(baskets())
 			s.within("two keys have failed", func() bool {
-				return s.value(`SELECT string_agg(campaign_id, ' ' ORDER BY campaign_id) FROM tidemark.deferred WHERE status = 'dead'`) ==
+				return s.value(`SELECT string_agg(campaign_id, ' ' ORDER BY campaign_id) FROM tidemark.failed WHERE status = 'dead'`) ==
 					"Green-Tea "+planted("ann")
 			})
 			for _, key := range c.resolved {
@@ -95,7 +95,7 @@ func TestAResolutionKeepsAKeyThatItsEventStillTells(t *testing.T) {
 				}
 			}
 			s.within("they go on", func() bool {
-				return s.value(`SELECT count(*) FROM tidemark.deferred WHERE campaign_id = 'Green-Tea'`) == "0"
+				return s.value(`SELECT count(*) FROM tidemark.failed WHERE campaign_id = 'Green-Tea'`) == "0"
 			})
 			report := s.verify(s.erase(erasure.Request{Subjects: []string{planted("ann")}, Personal: c.personal}))
 			if report.Rows > 0 {

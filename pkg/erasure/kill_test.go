@@ -71,7 +71,7 @@ func TestErasuresUnderKillsLeaveNothing(t *testing.T) {
 	load.Wait()
 	s.within("read models are made anew", func() bool {
 		return s.value(`SELECT count(*) FROM tidemark.rebuilds`) == "0" && s.value(`SELECT count(*) FROM tidemark.outbox`) == "0" &&
-			s.value(`SELECT count(*) FROM tidemark.deferred`) == "0" &&
+			s.value(`SELECT count(*) FROM tidemark.failed`) == "0" &&
 			s.value(`SELECT count(*) FROM tidemark.projections WHERE name LIKE '%~%'`) == "0"
 	})
 	s.within("all places are at the end", func() bool {

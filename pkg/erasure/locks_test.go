@@ -25,7 +25,7 @@ func TestAnErasureLocksLeasesBeforeFailedCampaigns(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	worker := make(chan error, 1)
 	go func() { worker <- p.Run(ctx) }()
-	const failed = `FROM tidemark.deferred WHERE campaign_id = 'shop' AND projection = 'shops'`
+	const failed = `FROM tidemark.failed WHERE campaign_id = 'shop' AND projection = 'shops'`
 	s.within("the campaign has failed", func() bool {
 		return s.value(`SELECT count(*) `+failed+` AND error_message <> ''`) == "1"
 	})
@@ -45,7 +45,7 @@ func TestAnErasureLocksLeasesBeforeFailedCampaigns(t *testing.T) {
 		}()
 		const waits = `SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND $1 = ANY (pg_blocking_pids(pid))`
 		s.within("the erasure waits for the lease", func() bool { return s.value(waits, tx.Conn().PgConn().PID()) != "" })
-		if n := s.value(`SELECT count(*) FROM pg_locks WHERE relation = 'tidemark.deferred'::regclass AND mode LIKE 'Row%'
+		if n := s.value(`SELECT count(*) FROM pg_locks WHERE relation = 'tidemark.failed'::regclass AND mode LIKE 'Row%'
 			AND pid = (`+waits+`)`, tx.Conn().PgConn().PID()); n != "0" {
 			t.Errorf("the erasure that waits for the lease has %s locks on failed campaigns", n)
 		}

@@ -126,7 +126,7 @@ const (
 
 	// queryLeft tells what read models still catch up with.
 	queryLeft = `SELECT name FROM (
-			SELECT DISTINCT d.projection AS name FROM tidemark.deferred d WHERE d.status = 'rebuilding'
+			SELECT DISTINCT d.projection AS name FROM tidemark.failed d WHERE d.status = 'catching_up'
 			UNION SELECT r.projection FROM tidemark.rebuilds r
 			UNION SELECT p.name FROM tidemark.projections p WHERE p.name LIKE '%~previous' OR p.version < 0
 		) l ORDER BY name`

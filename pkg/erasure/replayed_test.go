@@ -105,7 +105,7 @@ func TestAnErasureMeetsReplaysOfKeys(t *testing.T) {
 			if report := s.verify(c); report.Rows > int64(len(s.everywhere(planted("ann")))) {
 				t.Errorf("the search finds %+v", report.Searched)
 			}
-			s.within("the replays have ended", func() bool { return s.value(`SELECT count(*) FROM tidemark.deferred`) == "0" })
+			s.within("the replays have ended", func() bool { return s.value(`SELECT count(*) FROM tidemark.failed`) == "0" })
 			// The operator has typed the key, in the last case after it was erased.
 			left := slices.DeleteFunc(s.everywhere(planted("ann")), func(table string) bool {
 				return table == "tidemark.operator_log" || table == "tidemark.failure_log" && name == "asked for after"

@@ -77,8 +77,8 @@ func TestProjectionsTellErasedEventsApart(t *testing.T) {
 	if got := s.value(`SELECT string_agg(seq || ' ' || erased, ', ' ORDER BY seq) FROM tidemark_views.notes`); got != "1 true, 2 false" {
 		t.Errorf("the file was told %s", got)
 	}
-	if n := s.value(`SELECT count(*) FROM tidemark.deferred`); n != "0" {
-		t.Errorf("%s failures: %s", n, s.value(`SELECT max(error_message) FROM tidemark.deferred`))
+	if n := s.value(`SELECT count(*) FROM tidemark.failed`); n != "0" {
+		t.Errorf("%s failures: %s", n, s.value(`SELECT max(error_message) FROM tidemark.failed`))
 	}
 }
 

@@ -192,7 +192,7 @@ func TestWhatFailedIsListedRetriedAndResolved(t *testing.T) {
 	if n, err := s.op.Replay(ctx, operator.Replay{Group: "shop", Campaigns: []string{"ash", "elm"}}); err != nil || n != 2 {
 		t.Errorf("%d campaigns, %v", n, err)
 	}
-	s.eventually("all is replayed", `SELECT count(*) = 0 FROM tidemark.deferred`)
+	s.eventually("all is replayed", `SELECT count(*) = 0 FROM tidemark.failed`)
 	s.has("elm", 3)
 	// Each act stands in the log, as a program's.
 	rows, _ := s.pool.Query(ctx, `SELECT act FROM tidemark.operator_log WHERE actor = 'bot' AND reason = 'a test' AND way IS NULL ORDER BY id`)

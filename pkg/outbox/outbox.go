@@ -31,7 +31,7 @@ type Behind struct {
 // is behind its group in campaigns where it failed or is catching up. Events that it does not want do
 // not count.
 //
-// Up to 10,000 work items of a group are counted, and 10,000 deferred pairs. Beyond that it samples
+// Up to 10,000 work items of a group are counted, and 10,000 pairs that are behind. Beyond that it samples
 // some pages of their tables.
 func Lag(ctx context.Context, db event.Querier) ([]Behind, error) {
 	found, err := outbox.Lag(ctx, db)

@@ -106,7 +106,7 @@ func TestAHandlerThatEndsItsGoroutineFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	if s := query[string](t, pool, `SELECT concat_ws(' ', projection, campaign_id, next_seq, status)
-		FROM tidemark.deferred`); s != "slow b 2 failed" {
+		FROM tidemark.failed`); s != "slow b 2 failed" {
 		t.Error(s)
 	}
 }

@@ -371,7 +371,7 @@ func TestActsOnKeysWhileTheyAreApplied(t *testing.T) {
 			}
 			within(t, "the workers have caught up", func() bool {
 				b.must(b.many("", failed.RequeuePlaces))
-				return query[bool](t, b.pool, `SELECT NOT EXISTS (SELECT FROM tidemark.deferred) AND bool_and(r.position = j.last_value)
+				return query[bool](t, b.pool, `SELECT NOT EXISTS (SELECT FROM tidemark.failed) AND bool_and(r.position = j.last_value)
 					FROM tidemark.readers r CROSS JOIN tidemark.journal_position j`)
 			})
 			for _, name := range b.names {
@@ -400,7 +400,7 @@ func TestAnActReachesTheWorkerThatHoldsTheKey(t *testing.T) {
 				t.Helper()
 				within(t, "rows are "+want, func() bool {
 					return query[string](t, b.pool, `SELECT coalesce((SELECT string_agg(concat_ws(' ', campaign_id, status), ', ')
-						FROM tidemark.deferred), '')`) == want && query[bool](t, b.pool, `SELECT $1 OR bool_and(r.position = j.last_value)
+						FROM tidemark.failed), '')`) == want && query[bool](t, b.pool, `SELECT $1 OR bool_and(r.position = j.last_value)
 						FROM tidemark.readers r CROSS JOIN tidemark.journal_position j`, want != "")
 				})
 			}
@@ -571,7 +571,7 @@ func TestAKeyWhoseRowsCannotBeDeletedHoldsBackItselfAlone(t *testing.T) {
 	expectText(t, b.pool, "rows", "ann 20 bob 11", `SELECT string_agg(concat_ws(' ', key, doc ->> 'games'), ' ' ORDER BY key)
 		FROM tidemark_views.b0 WHERE key IN ('ann', 'bob')`)
 	expectText(t, b.pool, "failed", "bob dead true 23503", `SELECT string_agg(concat_ws(' ', campaign_id, status, reset::text,
-		error_code), ', ') FROM tidemark.deferred`)
+		error_code), ', ') FROM tidemark.failed`)
 	exec(t, b.pool, `DROP TABLE kept`)
 	b.must(b.many("b0", failed.RequeuePlaces))
 	drain(t, b.worker(0))
@@ -627,7 +627,7 @@ func TestRowsOfTheOnlyKeyThatIsReplayedCannotBeDeleted(t *testing.T) {
 	b.must(b.replay("b0", "bob"))
 	drain(t, b.worker(0))
 	expectText(t, b.pool, "failed", "bob dead true 23503", `SELECT string_agg(concat_ws(' ', campaign_id, status, reset::text,
-		error_code), ', ') FROM tidemark.deferred`)
+		error_code), ', ') FROM tidemark.failed`)
 	exec(t, b.pool, `DROP TABLE kept`)
 	b.must(b.many("b0", failed.RequeuePlaces))
 	drain(t, b.worker(0))

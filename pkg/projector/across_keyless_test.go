@@ -93,7 +93,7 @@ func TestAnEventWhoseKeyIsFoundLateWaitsForItsKey(t *testing.T) {
 	}
 	drain(t, p)
 	l.points.Store(0)
-	exec(t, pool, `UPDATE tidemark.deferred SET next_attempt_at = now() WHERE campaign_id = '-'`)
+	exec(t, pool, `UPDATE tidemark.failed SET next_attempt_at = now() WHERE campaign_id = '-'`)
 	drain(t, p)
 	l.refuses.Store(0)
 	retry(t, pool, p)

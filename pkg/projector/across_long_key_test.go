@@ -44,14 +44,14 @@ func TestAKeyThatCannotBeStoredHoldsBackNoOther(t *testing.T) {
 			expectText(t, pool, "the documents of the others", "ann 2, bob 1", `SELECT string_agg(concat(key, ' ', doc ->> 'games'),
 				', ' ORDER BY key) FROM tidemark_views.board`)
 			expectText(t, pool, "what is behind", "dead permanent 2", `SELECT string_agg(concat_ws(' ', status, error_class, next_seq),
-				', ') FROM tidemark.deferred`)
-			unfit := query[string](t, pool, `SELECT campaign_id FROM tidemark.deferred`)
+				', ') FROM tidemark.failed`)
+			unfit := query[string](t, pool, `SELECT campaign_id FROM tidemark.failed`)
 			if len(unfit) > 300 || !strings.Contains(unfit, "SHA-256") {
 				t.Errorf("the key is held as %s", unfit)
 			}
 			retry(t, pool, p)
 			expectText(t, pool, "what is behind after another attempt", "dead permanent 2", `SELECT string_agg(concat_ws(' ', status,
-				error_class, next_seq), ', ') FROM tidemark.deferred`)
+				error_class, next_seq), ', ') FROM tidemark.failed`)
 		})
 	}
 }

@@ -142,7 +142,7 @@ func TestALockedRowDelaysItsKeyAlone(t *testing.T) {
 			within(t, "the key catches up", func() bool { return games(t, pool, "bob") == "11 11" })
 			expectScores(t, pool, nil)
 			within(t, "nothing is behind", func() bool {
-				return query[int](t, pool, `SELECT count(*) FROM tidemark.deferred`) == 0
+				return query[int](t, pool, `SELECT count(*) FROM tidemark.failed`) == 0
 			})
 			if n := query[int](t, pool, `SELECT count(*) FROM tidemark.failure_log WHERE error_class <> 'lock'`); n > 0 {
 				t.Errorf("%d failures are not the lock's", n)
@@ -189,7 +189,7 @@ func TestAnEventThatTakesTooLongHoldsBackItsKeyAlone(t *testing.T) {
 			score(t, pool, "b", scored{"bob", 6}, scored{"ann", 7})
 			const rows = `SELECT coalesce(string_agg(player || points, ' ' ORDER BY player, ctid), '') FROM tidemark_views.list`
 			within(t, "the other key goes on", func() bool { return query[string](t, pool, rows) == "ann1 bob2 bob4 bob6" })
-			expectText(t, pool, "failure", "ann deadline", `SELECT concat_ws(' ', campaign_id, error_code) FROM tidemark.deferred`)
+			expectText(t, pool, "failure", "ann deadline", `SELECT concat_ws(' ', campaign_id, error_code) FROM tidemark.failed`)
 			close(quick)
 			within(t, "the key catches up", func() bool {
 				return query[string](t, pool, rows) == "ann1 ann-3 ann5 ann7 bob2 bob4 bob6"

@@ -68,13 +68,13 @@ func TestHandlersAcrossCampaignsSeeEventsInTheOrderOfPosition(t *testing.T) {
 		}
 	}
 	drain(t, p)
-	expectText(t, pool, "players held back", "5", `SELECT count(*)::text FROM tidemark.deferred WHERE projection = 'seen'`)
+	expectText(t, pool, "players held back", "5", `SELECT count(*)::text FROM tidemark.failed WHERE projection = 'seen'`)
 	expectText(t, pool, "rows out of order", "0", `SELECT count(*)::text FROM (SELECT j.position < lag(j.position)
 		OVER (ORDER BY s.place) AS before FROM tidemark_views.seen s JOIN tidemark.journal j ON j.event_id = s.event) p
 		WHERE before`)
 	expectText(t, pool, "events of players that are not held back, and of the others before they failed", "0",
 		`SELECT count(*)::text FROM tidemark.journal j LEFT JOIN tidemark_views.seen s ON s.event = j.event_id
-			LEFT JOIN tidemark.deferred d ON d.projection = 'seen' AND d.campaign_id = j.payload ->> 'player'
+			LEFT JOIN tidemark.failed d ON d.projection = 'seen' AND d.campaign_id = j.payload ->> 'player'
 			WHERE (s.event IS NULL) = (d.next_seq IS NULL OR j.position < d.next_seq)
 				AND (j.event_type <> 'passed' OR (j.payload ->> 'points')::int = 10)`)
 }

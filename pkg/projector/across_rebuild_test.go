@@ -79,7 +79,7 @@ func expectBoards(t *testing.T, pool *pgxpool.Pool, sets int) {
 	}
 	for _, s := range all {
 		name, which := tables.Split(s.Name)
-		held := pairsOf[int64](t, pool, `SELECT campaign_id, next_seq FROM tidemark.deferred WHERE projection = $1`, s.Name)
+		held := pairsOf[int64](t, pool, `SELECT campaign_id, next_seq FROM tidemark.failed WHERE projection = $1`, s.Name)
 		resolved := pairsOf[int64](t, pool, `SELECT seq::text, seq FROM tidemark.resolutions WHERE projection = $1`, name)
 		want := map[string]standing{}
 		for e, err := range journal.ReadAll(t.Context(), pool, 0) {
@@ -273,14 +273,14 @@ func TestAnyActDuringARebuildAcrossCampaignsEndsWithTheFold(t *testing.T) {
 				score(t, c.pool, "game0", scored{"bob", 1}, scored{"bob", -1}, scored{"bob", 2})
 				c.play()
 				drain(t, c.worker(t, c.pool, c.names, 1, 2, 3))
-				expectText(t, c.pool, "held back", "bob", `SELECT string_agg(DISTINCT campaign_id, ' ') FROM tidemark.deferred`)
+				expectText(t, c.pool, "held back", "bob", `SELECT string_agg(DISTINCT campaign_id, ' ') FROM tidemark.failed`)
 				exec(t, c.pool, `DELETE FROM tidemark.pauses`)
 				do := bulk.Resolve
 				if mend == "succeeds" {
 					c.refuses.Store(0)
 					do = bulk.Requeue
 				}
-				for i := 0; i < 6 && (i < 2 || query[bool](t, c.pool, `SELECT EXISTS (SELECT FROM tidemark.deferred)
+				for i := 0; i < 6 && (i < 2 || query[bool](t, c.pool, `SELECT EXISTS (SELECT FROM tidemark.failed)
 						OR EXISTS (SELECT FROM tidemark.rebuilds)`)); i++ {
 					if err := pgx.BeginFunc(t.Context(), c.pool, func(tx pgx.Tx) error {
 						_, err := do(t.Context(), tx, failed.Filter{Group: "default"}, ada)
@@ -290,7 +290,7 @@ func TestAnyActDuringARebuildAcrossCampaignsEndsWithTheFold(t *testing.T) {
 					}
 					exec(t, c.pool, `UPDATE tidemark.rebuilds SET refused_at = NULL`)
 					if mend == "succeeds" {
-						exec(t, c.pool, `UPDATE tidemark.deferred SET status = 'failed', attempt_count = 0, next_attempt_at = now()
+						exec(t, c.pool, `UPDATE tidemark.failed SET status = 'failed', attempt_count = 0, next_attempt_at = now()
 							WHERE projection LIKE '%~previous' AND status = 'dead'`) // as after a rollback
 					}
 					drain(t, c.worker(t, c.pool, c.names, 1, 2, 3))

@@ -78,7 +78,7 @@ func (b *turns) runner(group int) *projector.Projector {
 func (b *turns) caughtUp(stop context.CancelFunc, done <-chan error) {
 	b.Helper()
 	within(b.T, "all keys have caught up", func() bool {
-		return query[bool](b.T, b.pool, `SELECT NOT EXISTS (SELECT FROM tidemark.deferred) AND bool_and(r.position =
+		return query[bool](b.T, b.pool, `SELECT NOT EXISTS (SELECT FROM tidemark.failed) AND bool_and(r.position =
 			j.last_value) FROM tidemark.readers r CROSS JOIN tidemark.journal_position j`)
 	})
 	stop()
@@ -178,7 +178,7 @@ func TestAReplayGoesOnWhereItsWorkerHasLeftIt(t *testing.T) {
 			within(t, "most of the journal is read", func() bool { return b.looks.Load() > turnEvents*3/4 })
 			stop()
 			b.must(<-done)
-			if n := query[int64](t, b.pool, `SELECT sum(next_seq) FROM tidemark.deferred`); n < turnEvents/4 {
+			if n := query[int64](t, b.pool, `SELECT sum(next_seq) FROM tidemark.failed`); n < turnEvents/4 {
 				t.Errorf("the key stands at %d", n)
 			}
 			ctx, stop = context.WithCancel(t.Context())
@@ -210,9 +210,9 @@ func TestDueKeysOfAPartitionHideNoneOfAnother(t *testing.T) {
 			others = append(others, key)
 		}
 	}
-	exec(t, b.pool, `INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status,
+	exec(t, b.pool, `INSERT INTO tidemark.failed (campaign_id, projection, consumer_group, next_seq, status,
 		attempt_count, next_attempt_at)
-		SELECT k, 'b0', 'default', 1, 'rebuilding', 0, now() - interval '1 hour' FROM unnest($1::text[]) AS k`, others)
+		SELECT k, 'b0', 'default', 1, 'catching_up', 0, now() - interval '1 hour' FROM unnest($1::text[]) AS k`, others)
 	b.must(b.replay("b0", "ann"))
 	tag, err := b.pool.Exec(t.Context(), `UPDATE tidemark.readers SET owner = 'another', generation = generation + 1,
 		expires_at = now() + interval '50 s' WHERE (topic, publisher) = (SELECT topic, publisher FROM tidemark.readers
@@ -221,7 +221,7 @@ func TestDueKeysOfAPartitionHideNoneOfAnother(t *testing.T) {
 		t.Fatal("the other partition has no row")
 	}
 	drain(t, b.runner(10))
-	if n := query[int](t, b.pool, `SELECT count(*) FROM tidemark.deferred WHERE campaign_id = 'ann'`); n != 0 {
+	if n := query[int](t, b.pool, `SELECT count(*) FROM tidemark.failed WHERE campaign_id = 'ann'`); n != 0 {
 		t.Error("a due key of a partition waits for those of another")
 	}
 }

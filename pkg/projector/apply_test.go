@@ -132,8 +132,8 @@ func TestDrain(t *testing.T) {
 		if n := query[int](t, pool, `SELECT count(*) FROM ledger`); n != 60 {
 			t.Errorf("ledger has %d rows, want 60", n)
 		}
-		if n := query[int](t, pool, `SELECT count(*) FROM tidemark.deferred`); n != 0 {
-			t.Errorf("%d pairs are deferred", n)
+		if n := query[int](t, pool, `SELECT count(*) FROM tidemark.failed`); n != 0 {
+			t.Errorf("%d pairs are behind", n)
 		}
 	})
 }

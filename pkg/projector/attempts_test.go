@@ -44,7 +44,7 @@ func TestAPairThatHasPassedItsEventKeepsNothingOfTheFailure(t *testing.T) {
 	appendMoves(t, pool, "a", -1, 1, 2, 3)
 	drain(t, workerOf(t, pool, nil, h))
 	h.heal()
-	exec(t, pool, `UPDATE tidemark.deferred SET next_attempt_at = now()`)
+	exec(t, pool, `UPDATE tidemark.failed SET next_attempt_at = now()`)
 	ctx, cancel := context.WithCancel(t.Context())
 	committed := 0
 	p := workerOf(t, pool, func(cfg *projector.Config) {
@@ -60,7 +60,7 @@ func TestAPairThatHasPassedItsEventKeepsNothingOfTheFailure(t *testing.T) {
 	_, _ = p.Drain(ctx)
 	expectText(t, pool, "pair", "3 rebuilding 0 t", `SELECT concat_ws(' ', next_seq, status, attempt_count,
 		error_message IS NULL AND first_failed_at IS NULL AND last_failed_at IS NULL
-		AND event_id IS NULL AND error_class IS NULL AND fingerprint IS NULL) FROM tidemark.deferred`)
+		AND event_id IS NULL AND error_class IS NULL AND fingerprint IS NULL) FROM tidemark.failed`)
 	expectLog(t, pool, "failed 1 1, recovered 1 1")
 }
 
@@ -78,7 +78,7 @@ func TestAPairKeepsWhatAnOperatorNeedsToKnow(t *testing.T) {
 		length(fingerprint), worker ~ '/[-0-9a-f]{36}$'`
 	const want = "7 t moved panic: cannot go … t 12 t"
 	expectText(t, pool, "pair", want+" t t", `SELECT `+
-		about+`, first_failed_at > now() - interval '1 minute', last_failed_at = first_failed_at) FROM tidemark.deferred`)
+		about+`, first_failed_at > now() - interval '1 minute', last_failed_at = first_failed_at) FROM tidemark.failed`)
 	expectText(t, pool, "log", want, `SELECT `+about+`) FROM tidemark.failure_log`)
 }
 
@@ -96,7 +96,7 @@ func TestTheNextAttemptIsAsLateAsThePolicySays(t *testing.T) {
 			retry(t, pool, p)
 		}
 		got := query[float64](t, pool, `SELECT extract(epoch FROM next_attempt_at - last_failed_at) / 60
-			FROM tidemark.deferred`)
+			FROM tidemark.failed`)
 		if got < minutes*0.9 || got > minutes*1.1+0.5 {
 			t.Errorf("after failure %d it waits %.2f minutes, want %v give or take a tenth", i+1, got, minutes)
 		}
@@ -153,10 +153,10 @@ func TestFailuresOfTheInfrastructureCostNoAttempt(t *testing.T) {
 			}
 			expectPairs(t, pool, "a picky 1 failed 0 infrastructure 40001")
 			expectLog(t, pool, "failed 1 0")
-			exec(t, pool, `UPDATE tidemark.deferred SET first_failed_at = now() - interval '1 hour', next_attempt_at = now()`)
+			exec(t, pool, `UPDATE tidemark.failed SET first_failed_at = now() - interval '1 hour', next_attempt_at = now()`)
 			drain(t, p)
 			expectText(t, pool, "the pause grows", "60", `SELECT
-				round(extract(epoch FROM next_attempt_at - last_failed_at))::text FROM tidemark.deferred`)
+				round(extract(epoch FROM next_attempt_at - last_failed_at))::text FROM tidemark.failed`)
 			h.heal()
 			retry(t, pool, p)
 			expectPairs(t, pool, "")

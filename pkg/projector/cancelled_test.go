@@ -26,7 +26,7 @@ func TestWhatIsCancelledBeforeItsDeadlineCountsNoAttempt(t *testing.T) {
 		return err
 	}
 	const states = `SELECT string_agg(DISTINCT concat_ws(' ', projection, status, attempt_count, error_class, error_code),
-		', ') FROM tidemark.deferred`
+		', ') FROM tidemark.failed`
 	expectWaits := func(t *testing.T, pool *pgxpool.Pool, p *projector.Projector) {
 		t.Helper()
 		drain(t, p)

@@ -58,7 +58,7 @@ func TestAConstraintThatIsCheckedByCommit(t *testing.T) {
 	for name, kind := range map[string]struct {
 		constraint string
 		do         func(context.Context, *projection.Group) error
-		want       string // the rest of the row in tidemark.deferred
+		want       string // the rest of the row in tidemark.failed
 	}{
 		"as_a_foreign_key":                             {foreignKey, nil, "dead 1 permanent 23503 never"},
 		"as_a_trigger":                                 {trigger, nil, "failed 1 transient P0001"},
@@ -88,7 +88,7 @@ func TestAConstraintThatIsCheckedByCommit(t *testing.T) {
 			expectText(t, pool, "others", "36", `SELECT count(*)::text FROM ledger`)
 
 			// A new worker that has only the failed campaign to retry finds it too.
-			exec(t, pool, `UPDATE tidemark.deferred SET status = 'failed', next_attempt_at = now(), attempt_count = 0`)
+			exec(t, pool, `UPDATE tidemark.failed SET status = 'failed', next_attempt_at = now(), attempt_count = 0`)
 			drain(t, worker())
 			expectPairs(t, pool, "c02 unsettled 2 "+kind.want+", c07 unsettled 2 "+kind.want)
 
@@ -96,7 +96,7 @@ func TestAConstraintThatIsCheckedByCommit(t *testing.T) {
 			exec(t, pool, `INSERT INTO positive VALUES (-1)`)
 			exec(t, pool, `CREATE OR REPLACE FUNCTION refuse_negative() RETURNS trigger
 				LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'`)
-			exec(t, pool, `UPDATE tidemark.deferred SET status = 'failed', next_attempt_at = now(), attempt_count = 0`)
+			exec(t, pool, `UPDATE tidemark.failed SET status = 'failed', next_attempt_at = now(), attempt_count = 0`)
 			drain(t, p)
 			expectPairs(t, pool, "")
 			expectText(t, pool, "applied", "36 1,-1,3", `SELECT count(*) || ' ' || (SELECT string_agg(by::text, ',' ORDER BY n)
@@ -156,7 +156,7 @@ func TestACommitThatFailsHoldsUpNobodyElse(t *testing.T) {
 		return query[bool](t, pool, `SELECT (SELECT count(*) FROM tidemark.outbox) = 0
 			AND (SELECT count(*) FROM ledger) = 60 AND (SELECT count(*) FROM settled) = 40`)
 	})
-	expectText(t, pool, "dead", "10", `SELECT count(*)::text FROM tidemark.deferred WHERE status = 'dead'
+	expectText(t, pool, "dead", "10", `SELECT count(*)::text FROM tidemark.failed WHERE status = 'dead'
 		AND next_seq = 2`)
 }
 

@@ -90,8 +90,8 @@ func expectLate(t *testing.T, pool *pgxpool.Pool) error {
 	t.Helper()
 	if s := query[string](t, pool, `SELECT coalesce(string_agg(concat_ws(' ', projection, campaign_id, next_seq, status,
 		error_class, error_code, attempt_count), ', '), '')
-		FROM tidemark.deferred`); s != "slow b 2 failed transient deadline 1" {
-		return fmt.Errorf("deferred: %q", s)
+		FROM tidemark.failed`); s != "slow b 2 failed transient deadline 1" {
+		return fmt.Errorf("failed: %q", s)
 	}
 	if n := query[int](t, pool, `SELECT count(*) FROM slow`); n != 4 {
 		return fmt.Errorf("the slow projection has %d rows, want 4", n)
@@ -191,7 +191,7 @@ func TestADeadline(t *testing.T) {
 		p := slowProjector(t, pool, h, func(cfg *projector.Config) { cfg.ApplyTimeout = time.Hour })
 		appendMoves(t, pool, "a", 1)
 		drainUntilDead(t, pool, p)
-		if s := query[string](t, pool, `SELECT status || ' ' || error_code FROM tidemark.deferred`); s != "dead deadline" {
+		if s := query[string](t, pool, `SELECT status || ' ' || error_code FROM tidemark.failed`); s != "dead deadline" {
 			t.Error(s)
 		}
 	})
@@ -232,7 +232,7 @@ func TestADeadline(t *testing.T) {
 		appendMoves(t, pool, "a", 1)
 		drainUntilDead(t, pool, p)
 		if s := query[string](t, pool, `SELECT concat_ws(' ', error_class, error_code, attempt_count)
-			FROM tidemark.deferred`); s != "transient deadline 3" {
+			FROM tidemark.failed`); s != "transient deadline 3" {
 			t.Error(s)
 		}
 	})
@@ -247,7 +247,7 @@ func drainUntilDead(t *testing.T, pool *pgxpool.Pool, p *projector.Projector) {
 		if _, err := p.Drain(t.Context()); err != nil && !failure.IsInfrastructure(err) {
 			t.Fatal(err)
 		}
-		return query[int](t, pool, `SELECT count(*) FROM tidemark.deferred WHERE status = 'dead'`) > 0
+		return query[int](t, pool, `SELECT count(*) FROM tidemark.failed WHERE status = 'dead'`) > 0
 	})
 }
 
@@ -309,7 +309,7 @@ func TestADeadlineOfManyEventsBlamesNone(t *testing.T) {
 			return err
 		}
 		if s := query[string](t, pool, `SELECT string_agg(concat_ws(' ', projection, next_seq, error_code), ', '
-			ORDER BY projection) FROM tidemark.deferred`); s != "picky 1 error, slow 3 deadline" {
+			ORDER BY projection) FROM tidemark.failed`); s != "picky 1 error, slow 3 deadline" {
 			return errors.New(s)
 		}
 		return nil

@@ -14,7 +14,7 @@
 // them instead.
 //
 // A projection that fails on an event stops before it, for that campaign only. The failed campaign
-// stands in tidemark.deferred with the reason. It is retried after 1s, 2s, 4s … up to 5m, or waits
+// stands in tidemark.failed with the reason. It is retried after 1s, 2s, 4s … up to 5m, or waits
 // for an operator: the policy of the projection decides by event type and class of the failure. Other
 // projections of the campaign, and all other campaigns, go on. Failures of the database or the
 // network do not count against the event: the work is released and done again.

@@ -214,7 +214,7 @@ func TestAnActSaysForWhomItWaits(t *testing.T) {
 }
 
 // TestWhatARemovalLeftBehindIsNoConcernOfTheNext starts from a removal that died before it deleted
-// its rows in tidemark.deferred.
+// its rows in tidemark.failed.
 func TestWhatARemovalLeftBehindIsNoConcernOfTheNext(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
@@ -222,7 +222,7 @@ func TestWhatARemovalLeftBehindIsNoConcernOfTheNext(t *testing.T) {
 	drain(t, workerOf(t, pool, nil, ledger()))
 	exec(t, pool, `DROP TABLE ledger`)
 	exec(t, pool, `DELETE FROM tidemark.projections`)
-	exec(t, pool, `INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status,
+	exec(t, pool, `INSERT INTO tidemark.failed (campaign_id, projection, consumer_group, next_seq, status,
 		next_attempt_at) VALUES ('a', 'ledger', 'default', 3, 'failed', now()),
 		('b', 'ledger', 'default', 1, 'dead', 'infinity')`)
 	drain(t, workerOf(t, pool, nil, ledger()))

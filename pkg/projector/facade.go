@@ -92,7 +92,7 @@ func (p *Projector) registerGroup(ctx context.Context) error {
 //
 // It is safe beside workers and other appends: each event is applied once, in order. It takes the
 // campaign's lease from its holder, whose work under way is lost and done again. It first applies the
-// campaign's backlog, however long that takes. Projections that are already deferred for the campaign
+// campaign's backlog, however long that takes. Projections that are already behind for the campaign
 // stay where they are until a worker brings them forward. It defers the campaign for projections that
 // are joining or paused, or unknown to this process. A campaign or group that an operator has paused
 // gets a work item and is left alone.

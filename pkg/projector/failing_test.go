@@ -142,7 +142,7 @@ func exec(t *testing.T, pool *pgxpool.Pool, sql string, args ...any) {
 // retry makes all failed campaigns due that have a retry left, and drains.
 func retry(t *testing.T, pool *pgxpool.Pool, p *projector.Projector) {
 	t.Helper()
-	exec(t, pool, `UPDATE tidemark.deferred SET next_attempt_at = now() WHERE next_attempt_at < 'infinity'`)
+	exec(t, pool, `UPDATE tidemark.failed SET next_attempt_at = now() WHERE next_attempt_at < 'infinity'`)
 	drain(t, p)
 }
 
@@ -158,7 +158,7 @@ func expectPairs(t *testing.T, pool *pgxpool.Pool, want string) {
 	expectText(t, pool, "pairs", want, `SELECT string_agg(concat_ws(' ', campaign_id, projection, next_seq, status,
 		attempt_count, error_class, error_code,
 		CASE WHEN next_attempt_at = 'infinity' THEN 'never' END), ', ' ORDER BY campaign_id, projection)
-			FROM tidemark.deferred`)
+			FROM tidemark.failed`)
 }
 
 func expectLog(t *testing.T, pool *pgxpool.Pool, want string) {

@@ -376,7 +376,7 @@ func TestNothingOfAPayloadGetsIntoWhatIsKept(t *testing.T) {
 				g.At(g.Events[0])
 				return fail(g, g.Events[0])
 			}}))
-			kept := query[string](t, pool, `SELECT concat_ws(' ', (SELECT d FROM tidemark.deferred d),
+			kept := query[string](t, pool, `SELECT concat_ws(' ', (SELECT d FROM tidemark.failed d),
 				(SELECT l FROM tidemark.failure_log l))`)
 			if strings.Contains(kept, "Xanadu") || strings.Contains(kept, "47114711") {
 				t.Errorf("kept: %s", kept)

@@ -35,8 +35,8 @@ func TestASlowReadIsAppliedAndHoldsUpNoOtherCampaign(t *testing.T) {
 	if n := query[int](t, pool, `SELECT count(*) FROM ledger`); n != 9 {
 		t.Errorf("%d events were applied, want 9", n)
 	}
-	if n := query[int](t, pool, `SELECT count(*) FROM tidemark.deferred`); n != 0 {
-		t.Errorf("%d campaigns are deferred", n)
+	if n := query[int](t, pool, `SELECT count(*) FROM tidemark.failed`); n != 0 {
+		t.Errorf("%d campaigns are behind", n)
 	}
 	if event.Reads(t) < 2 {
 		t.Error("no limit has ended a read")
@@ -76,7 +76,7 @@ func heavyBoard(t *testing.T, events ...scored) (*pgxpool.Pool, *scores, *projec
 func dueWhile(t *testing.T, pool *pgxpool.Pool, p *projector.Projector, event heavy.Event) {
 	t.Helper()
 	heavy.Limit(t, pool, heavyLimit)
-	const due = `UPDATE tidemark.deferred SET next_attempt_at = now() WHERE campaign_id = $1`
+	const due = `UPDATE tidemark.failed SET next_attempt_at = now() WHERE campaign_id = $1`
 	exec(t, pool, due, "p1")
 	defer runs(t, p)()
 	within(t, "the read is repeated", func() bool { return event.Reads(t) > 1 })
@@ -86,14 +86,14 @@ func dueWhile(t *testing.T, pool *pgxpool.Pool, p *projector.Projector, event he
 	})
 	exec(t, pool, due, "p2")
 	within(t, "the other key is tried", func() bool {
-		return query[int](t, pool, `SELECT count(*) FROM tidemark.deferred WHERE campaign_id = 'p2'`) == 0
+		return query[int](t, pool, `SELECT count(*) FROM tidemark.failed WHERE campaign_id = 'p2'`) == 0
 	})
-	if n := query[int](t, pool, `SELECT count(*) FROM tidemark.deferred WHERE campaign_id = 'p1'`); n != 1 {
+	if n := query[int](t, pool, `SELECT count(*) FROM tidemark.failed WHERE campaign_id = 'p1'`); n != 1 {
 		t.Fatal("the heavy event has been read")
 	}
 	event.Release(t)
 	within(t, "the key goes on", func() bool {
-		return query[int](t, pool, `SELECT count(*) FROM tidemark.deferred`) == 0
+		return query[int](t, pool, `SELECT count(*) FROM tidemark.failed`) == 0
 	})
 	if stuck := p.Stuck(); len(stuck) > 0 {
 		t.Errorf("stuck: %v", stuck)

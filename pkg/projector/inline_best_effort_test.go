@@ -46,7 +46,7 @@ func TestApplyInlineWithBestEffort(t *testing.T) {
 			tidemark.outbox`: 2, `SELECT count(*) FROM tidemark.leases`: 0,
 		})
 		drain(t, p)
-		expectCounts(t, pool, map[string]int{`SELECT count(*) FROM ledger`: 2, `SELECT count(*) FROM tidemark.deferred`: 1})
+		expectCounts(t, pool, map[string]int{`SELECT count(*) FROM ledger`: 2, `SELECT count(*) FROM tidemark.failed`: 1})
 	})
 	t.Run("leaves_a_backlog_and_what_a_worker_holds_to_the_workers", func(t *testing.T) {
 		t.Parallel()

@@ -114,7 +114,7 @@ func verify(t *testing.T, pool *pgxpool.Pool) {
 		`SELECT count(*) FROM entries`: events,
 		`SELECT count(*) FROM (SELECT seq, row_number() OVER (PARTITION BY campaign_id ORDER BY n) AS place FROM entries) e
 			WHERE seq <> place`: 0,
-		`SELECT count(*) FROM tidemark.deferred`: 0,
+		`SELECT count(*) FROM tidemark.failed`: 0,
 	})
 }
 

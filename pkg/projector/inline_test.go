@@ -146,7 +146,7 @@ func TestApplyInline(t *testing.T) {
 				FROM models.counters`: 10, `SELECT count(*) FROM tidemark.outbox`: 0,
 			`SELECT checkpoint FROM
 				tidemark.leases`: 4, `SELECT count(*) FROM tidemark.leases
-				WHERE expires_at > '-infinity'`: 0, `SELECT count(*) FROM tidemark.deferred`: 0,
+				WHERE expires_at > '-infinity'`: 0, `SELECT count(*) FROM tidemark.failed`: 0,
 		})
 	})
 	t.Run("fails_the_append_when_a_projection_fails", func(t *testing.T) {
@@ -162,7 +162,7 @@ func TestApplyInline(t *testing.T) {
 		}
 		expectCounts(t, pool, map[string]int{
 			`SELECT count(*) FROM tidemark.journal`: 1, `SELECT count(*) FROM ledger`: 1,
-			`SELECT count(*) FROM tidemark.deferred`: 0,
+			`SELECT count(*) FROM tidemark.failed`: 0,
 		})
 		mustAppendInline(t, pool, p, "c", 5)
 		expectCounts(t, pool, map[string]int{`SELECT count(*) FROM picky`: 2, `SELECT checkpoint FROM tidemark.leases`: 2})
@@ -230,19 +230,19 @@ func TestApplyInline(t *testing.T) {
 		}
 		mustAppendInline(t, pool, p, "c", 3)
 		expectCounts(t, pool, map[string]int{
-			`SELECT count(*) FROM ledger`: 4, `SELECT count(*) FROM picky`: 1, `SELECT next_seq FROM tidemark.deferred`: 2,
+			`SELECT count(*) FROM ledger`: 4, `SELECT count(*) FROM picky`: 1, `SELECT next_seq FROM tidemark.failed`: 2,
 			`SELECT checkpoint FROM
 				tidemark.leases`: 4,
 		})
 		refuse = false
-		if _, err := pool.Exec(t.Context(), `UPDATE tidemark.deferred SET next_attempt_at = now(),
+		if _, err := pool.Exec(t.Context(), `UPDATE tidemark.failed SET next_attempt_at = now(),
 			status = 'failed'`); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := p.Drain(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		expectCounts(t, pool, map[string]int{`SELECT count(*) FROM picky`: 4, `SELECT count(*) FROM tidemark.deferred`: 0})
+		expectCounts(t, pool, map[string]int{`SELECT count(*) FROM picky`: 4, `SELECT count(*) FROM tidemark.failed`: 0})
 	})
 	t.Run("defers_projections_that_join_or_are_unknown", func(t *testing.T) {
 		t.Parallel()
@@ -256,8 +256,8 @@ func TestApplyInline(t *testing.T) {
 		mustAppendInline(t, pool, p, "c", 1)
 		mustAppendInline(t, pool, p, "c", 2)
 		if s := query[string](t, pool, `SELECT string_agg(projection || next_seq || status, ' ' ORDER BY projection)
-			FROM tidemark.deferred`); s != "joins1rebuilding ledger1rebuilding" {
-			t.Errorf("deferred: %s", s)
+			FROM tidemark.failed`); s != "joins1rebuilding ledger1rebuilding" {
+			t.Errorf("failed: %s", s)
 		}
 	})
 	t.Run("makes_the_work_under_way_of_a_worker_come_to_nothing", func(t *testing.T) {

@@ -149,14 +149,14 @@ func (c *keysCell) meetsDeadline() {
 	c.play()
 	within(c.T, "the other keys go on", func() bool {
 		return query[string](c.T, c.pool, `SELECT coalesce(string_agg(campaign_id || ' ' || error_code, ', '), '')
-			FROM tidemark.deferred`) == "tea deadline" && query[int64](c.T, c.pool, `SELECT min(position) FROM tidemark.readers`) >=
+			FROM tidemark.failed`) == "tea deadline" && query[int64](c.T, c.pool, `SELECT min(position) FROM tidemark.readers`) >=
 			query[int64](c.T, c.pool, `SELECT max(position) FROM tidemark.journal`)
 	})
 	c.expect("one key is too slow", "stock", 1)
 	expectText(c.T, c.pool, "failures", "cups pots tea", `SELECT string_agg(DISTINCT campaign_id, ' ') FROM tidemark.failure_log
 		WHERE error_code = 'deadline'`)
 	close(quick)
-	within(c.T, "the key catches up", func() bool { return query[int](c.T, c.pool, `SELECT count(*) FROM tidemark.deferred`) == 0 })
+	within(c.T, "the key catches up", func() bool { return query[int](c.T, c.pool, `SELECT count(*) FROM tidemark.failed`) == 0 })
 	c.expect("none is", "stock", 1)
 }
 
@@ -232,7 +232,7 @@ func (c *keysCell) meetsSealed() {
 		projection.ScopeCampaign: "noted shop1, stock shop1", projection.ScopeJournal: "noted -, stock pots, stock tea",
 	}
 	expectText(c.T, c.pool, "held back", held[c.scope], `SELECT string_agg(projection || ' ' || campaign_id, ', ' ORDER BY
-		projection, campaign_id) FROM tidemark.deferred`)
+		projection, campaign_id) FROM tidemark.failed`)
 	expectText(c.T, c.pool, "they wait", "failed wrapping_key 0", waitsForKey)
 	c.expect("it waits for a wrapping key", "stock", 1)
 	exec(c.T, c.pool, `DELETE FROM tidemark.keys WHERE id = '`+id+`'`)

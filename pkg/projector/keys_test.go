@@ -226,7 +226,7 @@ func (c *keysCell) fold(version int, chosen func(key string, at int64) bool) map
 func (c *keysCell) folded(set string, version int) map[shelfID]shelf {
 	c.Helper()
 	base, _ := tables.Split(set)
-	held := pairsOf[int64](c.T, c.pool, `SELECT campaign_id, next_seq FROM tidemark.deferred WHERE projection = $1`, set)
+	held := pairsOf[int64](c.T, c.pool, `SELECT campaign_id, next_seq FROM tidemark.failed WHERE projection = $1`, set)
 	resolved := pairsOf[int64](c.T, c.pool, `SELECT campaign_id || ' ' || seq, seq FROM tidemark.resolutions WHERE projection = $1`, base)
 	return c.fold(version, func(key string, at int64) bool {
 		from, behind := held[key]
@@ -292,7 +292,7 @@ func (c *keysCell) held(want string) {
 		want = c.campaign // as a whole
 	}
 	expectText(c.T, c.pool, "held back", want, `SELECT string_agg(campaign_id, ' ' ORDER BY campaign_id)
-		FROM tidemark.deferred WHERE projection NOT LIKE '%~%'`)
+		FROM tidemark.failed WHERE projection NOT LIKE '%~%'`)
 }
 
 // spoil gives the document of an article a wrong content.
@@ -347,7 +347,7 @@ func TestKeysThatCannotBeUsedHoldBackTheirEvent(t *testing.T) {
 			key, at := c.failure("stock", "-")
 			expectPairs(t, c.pool, fmt.Sprintf("%s stock %d dead 1 permanent error never", key.CampaignID, at))
 			expectText(t, c.pool, "the error", `the Keys of projection stock: the key "…" is there twice: return each key once, `+
-				`as slices.Compact of sorted keys does`, `SELECT error_message FROM tidemark.deferred`)
+				`as slices.Compact of sorted keys does`, `SELECT error_message FROM tidemark.failed`)
 			twice.Store(false)
 			c.must(c.requeue("stock", "-"))
 			drain(t, p)

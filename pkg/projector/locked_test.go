@@ -101,7 +101,7 @@ func TestALockedRowHoldsBackOnePairAlone(t *testing.T) {
 	running(t, p)
 	// The campaigns that all projections have applied to the head.
 	const done = `SELECT count(*) FROM tidemark.leases l WHERE l.checkpoint = $1
-		AND NOT EXISTS (SELECT FROM tidemark.deferred d WHERE d.campaign_id = l.campaign_id)`
+		AND NOT EXISTS (SELECT FROM tidemark.failed d WHERE d.campaign_id = l.campaign_id)`
 	_, end := elsewhere(t, pool, `SELECT FROM document_all
 		WHERE campaign_id = '`+locked+`' FOR UPDATE`, `SELECT FROM z_parent_all
 		WHERE campaign_id = '`+locked+`' FOR UPDATE`,
@@ -114,17 +114,17 @@ func TestALockedRowHoldsBackOnePairAlone(t *testing.T) {
 		return query[int](t, pool, done, head) >= campaigns-1
 	})
 	within(t, "the four are filed", func() bool {
-		return query[int](t, pool, `SELECT count(*) FROM tidemark.deferred WHERE error_class = 'lock'`) == 4
+		return query[int](t, pool, `SELECT count(*) FROM tidemark.failed WHERE error_class = 'lock'`) == 4
 	})
 	within(t, "they have been tried again", func() bool {
-		return query[bool](t, pool, `SELECT bool_and(last_failed_at > first_failed_at) FROM tidemark.deferred`)
+		return query[bool](t, pool, `SELECT bool_and(last_failed_at > first_failed_at) FROM tidemark.failed`)
 	})
 	expectText(t, pool, "pairs",
 		"c42 document_all failed 0, c42 file_all failed 0, c42 handlers_all failed 0, c42 intricate failed 0",
 		`SELECT string_agg(concat_ws(' ', campaign_id, projection, status, attempt_count), ', ' ORDER BY projection)
-			FROM tidemark.deferred`)
+			FROM tidemark.failed`)
 	for _, message := range strings.Split(query[string](t, pool, `SELECT string_agg(error_message, '|')
-		FROM tidemark.deferred`), "|") {
+		FROM tidemark.failed`), "|") {
 		if !strings.Contains(message, `application "reports", idle in transaction`) || !strings.Contains(message, "pid ") {
 			t.Errorf("the holder of the lock is not named: %s", message)
 		}
@@ -161,7 +161,7 @@ func TestALockedTableHoldsBackItsProjectionAlone(t *testing.T) {
 		head := query[int64](t, pool, `SELECT max(seq) FROM tidemark.journal`)
 		drain(t, p) // ends while the table is locked
 		expectText(t, pool, table, fmt.Sprintf("%d 1 t", campaigns), `SELECT concat_ws(' ', count(*),
-			count(DISTINCT projection), bool_and(error_class = 'lock' AND attempt_count = 0)) FROM tidemark.deferred`)
+			count(DISTINCT projection), bool_and(error_class = 'lock' AND attempt_count = 0)) FROM tidemark.failed`)
 		expectText(t, pool, table+": checkpoints", fmt.Sprint(head), `SELECT min(checkpoint)::text FROM tidemark.leases`)
 		end()
 		retry(t, pool, p)
@@ -210,15 +210,15 @@ func TestADeadlockHoldsBackItsPairsAlone(t *testing.T) {
 	if err := <-waits; err != nil {
 		t.Error(err)
 	}
-	within(t, "the two that it holds are deferred", func() bool {
+	within(t, "the two that it holds are behind", func() bool {
 		return query[string](t, pool, `SELECT coalesce(string_agg(concat_ws(' ', campaign_id, projection, status,
-			attempt_count, error_class), ', ' ORDER BY campaign_id), '') FROM tidemark.deferred`) ==
+			attempt_count, error_class), ', ' ORDER BY campaign_id), '') FROM tidemark.failed`) ==
 			"a handlers_all failed 0 lock, c handlers_all failed 0 lock"
 	})
 	if err := tx.Rollback(t.Context()); err != nil {
 		t.Error(err)
 	}
-	within(t, "all is applied", func() bool { return query[int](t, pool, `SELECT count(*) FROM tidemark.deferred`) == 0 })
+	within(t, "all is applied", func() bool { return query[int](t, pool, `SELECT count(*) FROM tidemark.failed`) == 0 })
 }
 
 // TestALeaseThatIsBeingWrittenForLongHoldsBackItsCampaignAlone locks a lease row, as an application
@@ -297,7 +297,7 @@ func TestAShortWaitLateInAGroupIsTriedAgain(t *testing.T) {
 	if err := <-waited; err != nil {
 		t.Error(err)
 	}
-	expectText(t, pool, "what has failed", "0 and 0", `SELECT (SELECT count(*) FROM tidemark.deferred) || ' and '
+	expectText(t, pool, "what has failed", "0 and 0", `SELECT (SELECT count(*) FROM tidemark.failed) || ' and '
 		|| (SELECT count(*) FROM tidemark.failure_log)`)
 	expectText(t, pool, "rows", "a 602, b 2",
 		`SELECT string_agg(campaign_id || ' ' || count, ', ' ORDER BY campaign_id) FROM late`)

@@ -69,9 +69,9 @@ func TestAHandlerThatLoopsLongerThanItsLeaseIsCounted(t *testing.T) {
 					tally.Run(t, projector.Config{
 						Pool: pool, Projections: []projection.Projection{h}, LeaseTTL: ttl, PollInterval: 20 * time.Millisecond,
 					})
-					tally.Eventually(t, "the event is dead", tally.Holds(pool, `SELECT EXISTS (SELECT FROM tidemark.deferred
+					tally.Eventually(t, "the event is dead", tally.Holds(pool, `SELECT EXISTS (SELECT FROM tidemark.failed
 						WHERE status = 'dead' AND campaign_id = 'b' AND error_code = 'deadline')`))
-					if n := tally.Value[int](t, pool, `SELECT attempt_count FROM tidemark.deferred`); n != attempts {
+					if n := tally.Value[int](t, pool, `SELECT attempt_count FROM tidemark.failed`); n != attempts {
 						t.Errorf("%d attempts are counted, want %d", n, attempts)
 					}
 					if n := runs.Load(); n > 4*attempts {

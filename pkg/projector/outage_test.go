@@ -217,11 +217,11 @@ func TestASlowErrorHoldsUpNoOtherProjection(t *testing.T) {
 				t.Errorf("%d events were tried before the other projection was done, want at most 10", n)
 			}
 			expectText(t, pool, "pairs", "30 0 08001", `SELECT concat_ws(' ', count(*), min(attempt_count),
-				string_agg(DISTINCT error_code, ' ')) FROM tidemark.deferred WHERE projection = 'listing'`)
-			expectText(t, pool, "causes", "1", `SELECT count(DISTINCT fingerprint)::text FROM tidemark.deferred`)
+				string_agg(DISTINCT error_code, ' ')) FROM tidemark.failed WHERE projection = 'listing'`)
+			expectText(t, pool, "causes", "1", `SELECT count(DISTINCT fingerprint)::text FROM tidemark.failed`)
 			exec(t, pool, `INSERT INTO public.mended VALUES (true)`)
 			within(t, "all is applied", func() bool {
-				exec(t, pool, `UPDATE tidemark.deferred SET next_attempt_at = now()
+				exec(t, pool, `UPDATE tidemark.failed SET next_attempt_at = now()
 					WHERE status = 'failed' AND next_attempt_at > now()`)
 				return query[bool](t, pool, `SELECT count(*) = 60 FROM listed`)
 			})

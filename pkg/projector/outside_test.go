@@ -62,8 +62,8 @@ func TestWhatAProjectionMeetsElsewhereIsItsOwnFailure(t *testing.T) {
 			}
 			if s := query[string](t, pool, `SELECT coalesce(string_agg(concat_ws(' ', projection, campaign_id, next_seq,
 				status, error_class, error_code, attempt_count), ', '), '')
-				FROM tidemark.deferred`); s != "slow b 2 failed transient "+tt.code+" 1" {
-				t.Errorf("deferred: %q", s)
+				FROM tidemark.failed`); s != "slow b 2 failed transient "+tt.code+" 1" {
+				t.Errorf("failed: %q", s)
 			}
 			if n := query[int](t, pool, `SELECT count(*) FROM slow`); n != 4 {
 				t.Errorf("the projection has %d rows, want 4", n)

@@ -73,7 +73,7 @@ func TestPaused(t *testing.T) {
 		if n := query[int](t, pool, `SELECT sum((doc->>'count')::int) FROM counters`); n != events {
 			t.Errorf("%d of %d events are applied by counters", n, events)
 		}
-		if n := query[int](t, pool, `SELECT count(*) FROM tidemark.deferred`); n != 0 {
+		if n := query[int](t, pool, `SELECT count(*) FROM tidemark.failed`); n != 0 {
 			t.Errorf("%d pairs are behind", n)
 		}
 	}
@@ -106,7 +106,7 @@ func TestPaused(t *testing.T) {
 			t.Errorf("log has %d rows: it went on", n)
 		}
 		if s := query[string](t, pool, `SELECT string_agg(projection || campaign_id || next_seq || status, ' ')
-			FROM tidemark.deferred`); s != "loga3rebuilding" {
+			FROM tidemark.failed`); s != "loga3rebuilding" {
 			t.Errorf("filed: %s", s)
 		}
 		if err := endPause(t.Context(), pool, target); err != nil {
@@ -218,7 +218,7 @@ func TestPausingAtRandomLosesNothing(t *testing.T) {
 	}
 	within(t, "all that was appended is applied by both projections", func() bool {
 		return query[bool](t, pool, `SELECT NOT EXISTS (SELECT FROM tidemark.outbox)
-			AND NOT EXISTS (SELECT FROM tidemark.deferred)`)
+			AND NOT EXISTS (SELECT FROM tidemark.failed)`)
 	})
 	stop()
 	if err := workers.Wait(); err != nil {

@@ -96,7 +96,7 @@ func TestAProcessIsNotSwappedWhileAKeyWaitsForAReaction(t *testing.T) {
 	}
 	expectText(t, pool, "versions", "echo 1, echo~next 2", `SELECT string_agg(name || ' ' || version, ', ' ORDER BY name)
 		FROM tidemark.projections`)
-	exec(t, pool, `UPDATE tidemark.deferred SET next_attempt_at = now()`)
+	exec(t, pool, `UPDATE tidemark.failed SET next_attempt_at = now()`)
 	drain(t, workerOf(t, pool, nil, echo(1, 1, false)))
 	both := workerOf(t, pool, nil, echo(1, 1, false), echo(2, 1, false))
 	exec(t, pool, `UPDATE tidemark.rebuilds SET refused_at = NULL`)

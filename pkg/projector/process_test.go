@@ -187,7 +187,7 @@ func TestAChainOfReactionsEnds(t *testing.T) {
 		t.Errorf("the chain has %d reactions, want 16", fired)
 	}
 	expectPairs(t, pool, "a echo 17 dead 1 permanent error never")
-	if message := query[string](t, pool, `SELECT error_message FROM tidemark.deferred`); strings.Count(message, "ping") != 17 ||
+	if message := query[string](t, pool, `SELECT error_message FROM tidemark.failed`); strings.Count(message, "ping") != 17 ||
 		!strings.Contains(message, "the limit is 16") {
 		t.Errorf("message: %s", message)
 	}
@@ -249,7 +249,7 @@ func TestAReactionThatIsRefusedFailsItsKey(t *testing.T) {
 	if _, found, err := process.Get(t.Context(), pool, "bad"); found || err != nil {
 		t.Errorf("the state of the failed key was written: %v, %v", found, err)
 	}
-	if s := query[string](t, pool, `SELECT concat_ws(' ', campaign_id, projection, next_seq) FROM tidemark.deferred`); s != "bad orders 2" {
-		t.Errorf("deferred: %s", s)
+	if s := query[string](t, pool, `SELECT concat_ws(' ', campaign_id, projection, next_seq) FROM tidemark.failed`); s != "bad orders 2" {
+		t.Errorf("failed: %s", s)
 	}
 }

@@ -15,14 +15,14 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
-// countDeferred counts the row versions written to tidemark.deferred, and the deleted rows.
-func countDeferred(t *testing.T, pool *pgxpool.Pool) (count func() int) {
+// countFailed counts the row versions written to tidemark.failed, and the deleted rows.
+func countFailed(t *testing.T, pool *pgxpool.Pool) (count func() int) {
 	t.Helper()
 	exec(t, pool, `CREATE SEQUENCE public.written MINVALUE 0;
 		CREATE FUNCTION public.count_version() RETURNS trigger
 			LANGUAGE plpgsql AS $$ BEGIN PERFORM nextval('public.written'); RETURN NULL; END $$;
 		CREATE TRIGGER count_version AFTER INSERT OR UPDATE
-			OR DELETE ON tidemark.deferred FOR EACH ROW EXECUTE FUNCTION public.count_version()`)
+			OR DELETE ON tidemark.failed FOR EACH ROW EXECUTE FUNCTION public.count_version()`)
 	return func() int { return query[int](t, pool, `SELECT last_value FROM public.written`) }
 }
 
@@ -30,7 +30,7 @@ func TestTwoProgramsInOneGroupHandOverEachCampaignAtMostOnceASecond(t *testing.T
 	t.Parallel()
 	const campaigns, rounds = 4, 60
 	pool := pgtest.New(t)
-	count := countDeferred(t, pool)
+	count := countFailed(t, pool)
 	run := func(projections ...projection.Projection) {
 		p, err := projector.New(projector.Config{
 			Pool: pool, Projections: projections, ConsumerGroup: "shared",
@@ -69,16 +69,16 @@ func TestTwoProgramsInOneGroupHandOverEachCampaignAtMostOnceASecond(t *testing.T
 				FROM tidemark_views.counters`) == campaigns*rounds
 	})
 	seconds := int(time.Since(start)/time.Second) + 2
-	within(t, "nothing is deferred", func() bool {
+	within(t, "nothing is behind", func() bool {
 		return query[int](t, pool,
-			`SELECT count(*) FROM tidemark.deferred`) == 0
+			`SELECT count(*) FROM tidemark.failed`) == 0
 	})
 	most := 2 * 2 * campaigns * seconds // each failed campaign costs one insert and one delete
 	if written := count(); written > most {
-		t.Errorf("%d events in %d s cost %d row versions of tidemark.deferred, want at most %d", campaigns*rounds, seconds,
+		t.Errorf("%d events in %d s cost %d row versions of tidemark.failed, want at most %d", campaigns*rounds, seconds,
 			written, most)
 	} else {
-		t.Logf("%d events in %d s cost %d row versions of tidemark.deferred, of %d", campaigns*rounds, seconds, written, most)
+		t.Logf("%d events in %d s cost %d row versions of tidemark.failed, of %d", campaigns*rounds, seconds, written, most)
 	}
 }
 

@@ -53,7 +53,7 @@ func leftovers(t *testing.T, pool *pgxpool.Pool) string {
 		SELECT 'schema ' || nspname FROM pg_namespace WHERE nspname LIKE 'tidemark\_%' AND nspname <> 'tidemark_views'
 		UNION ALL SELECT 'row ' || name FROM tidemark.projections WHERE name LIKE '%~%'
 		UNION ALL SELECT 'rebuild ' || projection FROM tidemark.rebuilds
-		UNION ALL SELECT 'pair ' || projection FROM tidemark.deferred WHERE projection LIKE '%~%'
+		UNION ALL SELECT 'pair ' || projection FROM tidemark.failed WHERE projection LIKE '%~%'
 		UNION ALL SELECT 'pause ' || name FROM tidemark.pauses
 		UNION ALL SELECT 'function ' || proname FROM pg_proc WHERE proname LIKE 'tidemark\_%\_v2\_%') l (x)`)
 }
@@ -121,7 +121,7 @@ func TestTheTablesAreNotExchangedWhileCampaignsHaveFailedInTheNewOnes(t *testing
 	drain(t, two)
 	expectSums(t, pool, "a2 b4")
 	expectText(t, pool, "pairs", "counters a 2 dead", `SELECT string_agg(concat_ws(' ', projection, campaign_id,
-		next_seq, status), ', ') FROM tidemark.deferred`)
+		next_seq, status), ', ') FROM tidemark.failed`)
 }
 
 func TestAPausedRebuildWaits(t *testing.T) {
@@ -160,19 +160,19 @@ func TestTheExchangeWaitsForThePausedAndForThoseBehind(t *testing.T) {
 	}
 	none := 0
 	start(t, pool, rebuild.Options{Verify: &none}) // a difference would delay the next attempt
-	exec(t, pool, `INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status,
-		next_attempt_at) VALUES ('b', 'counters~next', 'default', 1, 'rebuilding', now() + interval '1 day')`)
+	exec(t, pool, `INSERT INTO tidemark.failed (campaign_id, projection, consumer_group, next_seq, status,
+		next_attempt_at) VALUES ('b', 'counters~next', 'default', 1, 'catching_up', now() + interval '1 day')`)
 	drain(t, two)
 	expectText(t, pool, "campaigns in the new table", "a", `SELECT string_agg(campaign_id, ' ')
 		FROM tidemark_next_counters.counters`)
 	expectSums(t, pool, "a1 b2")
 	exec(t, pool, `INSERT INTO tidemark.pauses (scope, consumer_group, name, reason, actor)
 		VALUES ('projection', 'default', 'counters~next', '', 'ada')`)
-	exec(t, pool, `DELETE FROM tidemark.deferred`)
+	exec(t, pool, `DELETE FROM tidemark.failed`)
 	drain(t, two)
 	expectSums(t, pool, "a1 b2")
-	exec(t, pool, `INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status)
-		VALUES ('b', 'counters~next', 'default', 1, 'rebuilding')`)
+	exec(t, pool, `INSERT INTO tidemark.failed (campaign_id, projection, consumer_group, next_seq, status)
+		VALUES ('b', 'counters~next', 'default', 1, 'catching_up')`)
 	exec(t, pool, `DELETE FROM tidemark.pauses`)
 	drain(t, two)
 	drain(t, two) // the second drain claims what the first has seen to continue

@@ -128,7 +128,7 @@ func (c *cell) resolve(string) error {
 }
 
 // retryReplaced retries at once what has failed in replaced tables. No act does: a rollback comes first.
-const retryReplaced = `UPDATE tidemark.deferred SET status = 'failed', attempt_count = 0, next_attempt_at = now()
+const retryReplaced = `UPDATE tidemark.failed SET status = 'failed', attempt_count = 0, next_attempt_at = now()
 	WHERE projection LIKE '%~previous' AND status = 'dead'`
 
 func (c *cell) requeue(string) error {
@@ -150,7 +150,7 @@ func (c *cell) settle(mend func(string) error) {
 	}
 	const left = `SELECT concat_ws(', ',
 		(SELECT format('%s work items', count(*)) FROM tidemark.outbox WHERE consumer_group = $1 HAVING count(*) > 0),
-		(SELECT string_agg(format('%s %s %s %s', projection, campaign_id, next_seq, status), ', ') FROM tidemark.deferred
+		(SELECT string_agg(format('%s %s %s %s', projection, campaign_id, next_seq, status), ', ') FROM tidemark.failed
 			WHERE consumer_group = $1),
 		(SELECT string_agg(format('%s %s', name, state), ', ') FROM tidemark.projections WHERE consumer_group = $1
 			AND (state <> 'active' OR name LIKE '%~next')))`

@@ -87,7 +87,7 @@ func TestWhatIsNotCopiedOrMovesMeanwhileCatchesUpOnItsOwn(t *testing.T) {
 	if err := two.rebuilder.Step(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if n := number(t, pool, `SELECT count(*) FROM tidemark.deferred WHERE projection = 'seen~next'`); n != 3+3 {
+	if n := number(t, pool, `SELECT count(*) FROM tidemark.failed WHERE projection = 'seen~next'`); n != 3+3 {
 		t.Errorf("%d campaigns are filed, want c0, c1, c2, c5, c6, c8", n)
 	}
 	noteIn(t, pool, "c7", 1)
@@ -105,7 +105,7 @@ func TestWhatIsNotCopiedOrMovesMeanwhileCatchesUpOnItsOwn(t *testing.T) {
 }
 
 // TestARangeIsNotCopiedTooLate lets a worker reach its range after the copy has ended. By then its
-// campaigns may be deferred.
+// campaigns may be behind.
 func TestARangeIsNotCopiedTooLate(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)

@@ -41,7 +41,7 @@ func meets(
 }
 
 // TestAnAbortLeavesNothingOfAnActThatItMeets aborts a rebuild while an open transaction writes its
-// rows in tidemark.deferred.
+// rows in tidemark.failed.
 func TestAnAbortLeavesNothingOfAnActThatItMeets(t *testing.T) {
 	t.Parallel()
 	key := failed.Key{Projection: "counters~next", CampaignID: "a"}
@@ -93,5 +93,5 @@ func TestAReplayThatMeetsAnAbortIsOfTheTablesThatAreLeft(t *testing.T) {
 		return err
 	})
 	expectText(t, pool, "filed", "counters 2", `SELECT string_agg(projection || ' ' || next_seq, ', ')
-		FROM tidemark.deferred`)
+		FROM tidemark.failed`)
 }

@@ -112,7 +112,7 @@ func TestReadersSeeNothingOfARebuild(t *testing.T) {
 	}
 	within(t, "all is applied", func() bool {
 		return query[bool](t, pool, `SELECT NOT EXISTS (SELECT FROM tidemark.outbox)
-			AND NOT EXISTS (SELECT FROM tidemark.deferred)`)
+			AND NOT EXISTS (SELECT FROM tidemark.failed)`)
 	})
 	stop()
 	if err := workers.Wait(); err != nil {

@@ -57,11 +57,11 @@ func drainBeside(t *testing.T, p *projector.Projector) (wait func()) {
 // transaction.
 func heldBack(t *testing.T, pool *pgxpool.Pool, p *projector.Projector) (group pgx.Tx, wait func()) {
 	t.Helper()
-	exec(t, pool, `INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status,
-		next_attempt_at) VALUES ('b', 'counters~next', 'default', 1, 'rebuilding', now() + interval '1 day')`)
+	exec(t, pool, `INSERT INTO tidemark.failed (campaign_id, projection, consumer_group, next_seq, status,
+		next_attempt_at) VALUES ('b', 'counters~next', 'default', 1, 'catching_up', now() + interval '1 day')`)
 	drain(t, p)
 	expectText(t, pool, "state", "active", `SELECT state FROM tidemark.projections WHERE name = 'counters~next'`)
-	exec(t, pool, `DELETE FROM tidemark.deferred`)
+	exec(t, pool, `DELETE FROM tidemark.failed`)
 	group, err := pool.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -129,8 +129,8 @@ func TestTheExchangeLooksOnceMoreUnderItsLock(t *testing.T) {
 	appendMoves(t, pool, "a", 1)
 	two := ready(t, pool)
 	group, waited := heldBack(t, pool, two)
-	if _, err := group.Exec(t.Context(), `INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group,
-		next_seq, status, next_attempt_at) VALUES ('a', 'counters~next', 'default', 1, 'rebuilding',
+	if _, err := group.Exec(t.Context(), `INSERT INTO tidemark.failed (campaign_id, projection, consumer_group,
+		next_seq, status, next_attempt_at) VALUES ('a', 'counters~next', 'default', 1, 'catching_up',
 		now() + interval '1 day')`); err != nil {
 		t.Fatal(err)
 	}
@@ -173,7 +173,7 @@ func TestThatWhichWaitsForItsNextAttemptHasFailed(t *testing.T) {
 	pool := pgtest.New(t)
 	appendMoves(t, pool, "a", 1)
 	two := ready(t, pool)
-	exec(t, pool, `INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status,
+	exec(t, pool, `INSERT INTO tidemark.failed (campaign_id, projection, consumer_group, next_seq, status,
 		next_attempt_at) VALUES ('b', 'counters~next', 'default', 1, 'failed', now() + interval '1 day')`)
 	drain(t, two)
 	expectText(t, pool, "refusal", "true",

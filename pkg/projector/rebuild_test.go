@@ -91,7 +91,7 @@ func TestAHigherVersionIsBuiltBesideTheOneThatIsReadAndTakesItsPlace(t *testing.
 		t.Errorf("afterwards the tables hold\n%swant\n%s", got, want)
 	}
 	for _, kind := range []string{"document", "handlers", "file"} {
-		if n := query[int](t, pool, `SELECT count(*) FROM tidemark.deferred WHERE projection LIKE $1`, kind+"%"); n > 0 {
+		if n := query[int](t, pool, `SELECT count(*) FROM tidemark.failed WHERE projection LIKE $1`, kind+"%"); n > 0 {
 			t.Errorf("%s is behind in %d campaigns", kind, n)
 		}
 	}
@@ -135,7 +135,7 @@ func TestAProjectionIsRebuiltOnDemandWhileItIsAppliedAndRead(t *testing.T) {
 	moveAll(t, pool, 6)
 	within(t, "all is applied", func() bool {
 		return query[bool](t, pool, `SELECT NOT EXISTS (SELECT FROM tidemark.outbox)
-			AND NOT EXISTS (SELECT FROM tidemark.deferred)`)
+			AND NOT EXISTS (SELECT FROM tidemark.failed)`)
 	})
 	stop()
 	if err := workers.Wait(); err != nil {

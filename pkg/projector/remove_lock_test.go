@@ -8,7 +8,7 @@ import (
 )
 
 // TestARemovalDeletesPairsOfAllSetsOutsideOfTheRegistrysLock lets another session lock a row in
-// tidemark.deferred of each set of tables in turn.
+// tidemark.failed of each set of tables in turn.
 func TestARemovalDeletesPairsOfAllSetsOutsideOfTheRegistrysLock(t *testing.T) {
 	t.Parallel()
 	for _, set := range []string{"", "~next", "~previous"} {
@@ -21,11 +21,11 @@ func TestARemovalDeletesPairsOfAllSetsOutsideOfTheRegistrysLock(t *testing.T) {
 				exec(t, pool, `INSERT INTO tidemark.projections (name, consumer_group, version, schema_name, table_names, state)
 					VALUES ($1, 'default', 7, '', '{}', 'active')`, name)
 			}
-			exec(t, pool, `INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status,
+			exec(t, pool, `INSERT INTO tidemark.failed (campaign_id, projection, consumer_group, next_seq, status,
 				next_attempt_at)
 				SELECT 'c' || c, 'counters' || s, 'default', 1, 'dead', 'infinity'
 					FROM generate_series(1, 9) AS c, unnest(ARRAY['', '~next', '~previous']) AS s`)
-			_, end := elsewhere(t, pool, `SELECT FROM tidemark.deferred WHERE campaign_id = 'c5'
+			_, end := elsewhere(t, pool, `SELECT FROM tidemark.failed WHERE campaign_id = 'c5'
 				AND projection = 'counters`+set+`' FOR UPDATE`)
 			removed := make(chan error, 1)
 			go func() { removed <- rebuild.Remove(t.Context(), pool, "counters", true, ada) }()
@@ -45,7 +45,7 @@ func TestARemovalDeletesPairsOfAllSetsOutsideOfTheRegistrysLock(t *testing.T) {
 	t.Run("and what it leaves behind is deleted by the next registration", func(t *testing.T) {
 		t.Parallel()
 		pool := pgtest.New(t)
-		exec(t, pool, `INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status,
+		exec(t, pool, `INSERT INTO tidemark.failed (campaign_id, projection, consumer_group, next_seq, status,
 			next_attempt_at)
 			SELECT 'c' || c, 'counters' || s, 'default', 1, 'dead', 'infinity'
 				FROM generate_series(1, 9) AS c, unnest(ARRAY['', '~next', '~previous']) AS s`)

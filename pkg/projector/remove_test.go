@@ -44,7 +44,7 @@ func TestAProjectionIsRemovedWhileWorkersRun(t *testing.T) {
 			}
 		case 20:
 			within(t, "it is behind", func() bool {
-				return query[int](t, pool, `SELECT count(*) FROM tidemark.deferred WHERE projection = 'gone'`) == 2
+				return query[int](t, pool, `SELECT count(*) FROM tidemark.failed WHERE projection = 'gone'`) == 2
 			})
 			if _, err := replayFrom(ctx, pool, failed.ReplayRequest{Group: "default", Campaigns: []string{"a", "b"}}); err != nil {
 				t.Fatal(err)
@@ -60,7 +60,7 @@ func TestAProjectionIsRemovedWhileWorkersRun(t *testing.T) {
 	}
 	within(t, "all is applied", func() bool {
 		return query[bool](t, pool, `SELECT NOT EXISTS (SELECT FROM tidemark.outbox)
-			AND NOT EXISTS (SELECT FROM tidemark.deferred)`)
+			AND NOT EXISTS (SELECT FROM tidemark.failed)`)
 	})
 	stop()
 	if err := <-ended; err != nil {

@@ -111,7 +111,7 @@ func TestReplayEndsAsIfLiveAllTheTime(t *testing.T) {
 		}
 		within(t, "all is applied", func() bool {
 			return query[bool](t, pool, `SELECT NOT EXISTS (SELECT FROM tidemark.outbox)
-				AND NOT EXISTS (SELECT FROM tidemark.deferred)`)
+				AND NOT EXISTS (SELECT FROM tidemark.failed)`)
 		})
 		stop()
 		if err := workers.Wait(); err != nil {
@@ -183,7 +183,7 @@ func TestReplay(t *testing.T) {
 		}
 		expect(t, pool, request("", 0, "b", "a", "b"), 12)
 		if left, err := failed.Report(t.Context(), pool); err != nil || len(left) != 6 || left[0].Campaigns != 2 ||
-			left[0].Projection != "document_one" || left[0].Status != failed.Rebuilding {
+			left[0].Projection != "document_one" || left[0].Status != failed.CatchingUp {
 			t.Errorf("left: %+v, %v", left, err)
 		}
 		drained(t, p, 36)
@@ -195,7 +195,7 @@ func TestReplay(t *testing.T) {
 	t.Run("begins_a_pair_that_is_behind_anew_and_skips_nothing", func(t *testing.T) {
 		t.Parallel()
 		pool, p := begin(t, ordered("log"), counters())
-		if _, err := pool.Exec(t.Context(), `INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group,
+		if _, err := pool.Exec(t.Context(), `INSERT INTO tidemark.failed (campaign_id, projection, consumer_group,
 			next_seq, status, attempt_count, next_attempt_at, reset, error_message,
 			first_failed_at, last_failed_at) SELECT c, 'log', 'default', s, 'dead', 8, 'infinity', c = 'b', 'bad', now(), now()
 				FROM (VALUES ('a', 2), ('b', 1)) AS v (c, s);
@@ -205,7 +205,7 @@ func TestReplay(t *testing.T) {
 		expect(t, pool, request("log", 3, "a", "b"), 2)
 		const want = "a 2 rebuilding 0 f, b 1 rebuilding 0 t"
 		if s := query[string](t, pool, `SELECT string_agg(concat_ws(' ', campaign_id, next_seq, status, attempt_count,
-			error_message, last_failed_at, reset), ', ' ORDER BY campaign_id) FROM tidemark.deferred`); s != want {
+			error_message, last_failed_at, reset), ', ' ORDER BY campaign_id) FROM tidemark.failed`); s != want {
 			t.Errorf("got %q, want %q", s, want)
 		}
 		drained(t, p, 5)
@@ -266,10 +266,10 @@ func TestReplay(t *testing.T) {
 			t.Fatal(err)
 		}
 		if s := query[string](t, pool, `SELECT concat_ws(' ', next_seq, status, reset, error_code)
-			FROM tidemark.deferred`); s != "1 dead t 23503" {
-			t.Errorf("deferred: %s", s)
+			FROM tidemark.failed`); s != "1 dead t 23503" {
+			t.Errorf("failed: %s", s)
 		}
-		if _, err := pool.Exec(t.Context(), `DROP TABLE others; UPDATE tidemark.deferred
+		if _, err := pool.Exec(t.Context(), `DROP TABLE others; UPDATE tidemark.failed
 			SET status = 'failed', next_attempt_at = now()`); err != nil {
 			t.Fatal(err)
 		}
@@ -312,7 +312,7 @@ func TestReplay(t *testing.T) {
 		if _, err := replayFrom(t.Context(), pool, request("totals", 0)); err == nil {
 			t.Error("no campaign was replayed")
 		}
-		if n := query[int](t, pool, `SELECT count(*) FROM tidemark.deferred`); n > 0 {
+		if n := query[int](t, pool, `SELECT count(*) FROM tidemark.failed`); n > 0 {
 			t.Errorf("%d pairs are filed", n)
 		}
 		expect(t, pool, request("", 1, "a"), 3)

@@ -75,15 +75,15 @@ func TestAResolutionThatNeedsAResetIsRefusedWithoutOne(t *testing.T) {
 			ada); err != nil {
 			t.Fatal(err)
 		}
-		exec(t, pool, `INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status,
+		exec(t, pool, `INSERT INTO tidemark.failed (campaign_id, projection, consumer_group, next_seq, status,
 			next_attempt_at)
-			VALUES ('z', 'grand~next', 'default', 1, 'rebuilding',
+			VALUES ('z', 'grand~next', 'default', 1, 'catching_up',
 				now() + interval '1 day')`) // prevents the swap
 		within(t, "the next tables have applied it", func() bool {
 			drain(t, two)
 			return query[int](t, pool, `SELECT count(*) FROM tidemark.projections WHERE name = 'grand~next'
 				AND state = 'active'`) == 1 &&
-				query[int](t, pool, `SELECT count(*) FROM tidemark.deferred WHERE projection = 'grand~next'
+				query[int](t, pool, `SELECT count(*) FROM tidemark.failed WHERE projection = 'grand~next'
 					AND campaign_id = 'a'`) == 0
 		})
 		err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
@@ -95,7 +95,7 @@ func TestAResolutionThatNeedsAResetIsRefusedWithoutOne(t *testing.T) {
 		drain(t, two)
 		expectText(t, pool, "resolutions", "0", `SELECT count(*)::text FROM tidemark.resolutions`)
 		expectText(t, pool, "pair", "grand 2 dead", `SELECT concat_ws(' ', projection, next_seq, status)
-			FROM tidemark.deferred WHERE campaign_id = 'a'`)
+			FROM tidemark.failed WHERE campaign_id = 'a'`)
 		expectText(t, pool, "next", "19", `SELECT sum::text FROM tidemark_next_grand.grand`)
 	})
 }

@@ -16,12 +16,12 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
-// expectInStep expects that no campaign is deferred, and that verify finds no difference with any
+// expectInStep expects that no campaign is behind, and that verify finds no difference with any
 // code.
 func expectInStep(t *testing.T, pool *pgxpool.Pool, when string, left int64, workers ...*projector.Projector) {
 	t.Helper()
 	expectText(t, pool, when+", pairs", "", `SELECT string_agg(projection || ' ' || next_seq || ' ' || status, ', '
-		ORDER BY projection) FROM tidemark.deferred`)
+		ORDER BY projection) FROM tidemark.failed`)
 	for _, p := range workers {
 		for _, name := range trailNames() {
 			if report, found := verified(t, p, lookback.VerifyRequest{Projection: name, All: true}); len(found) > 0 ||
@@ -215,7 +215,7 @@ func TestAResolutionIsOfAllSetsOfTables(t *testing.T) {
 			_, two := begin(t, pool, false, true)
 			within(t, "the trails have failed", func() bool {
 				drain(t, two)
-				return query[int](t, pool, `SELECT count(*) FROM tidemark.deferred WHERE status = 'dead'
+				return query[int](t, pool, `SELECT count(*) FROM tidemark.failed WHERE status = 'dead'
 					AND projection LIKE '%~next'`) == 3
 			})
 			exec(t, pool, `UPDATE tidemark.rebuilds SET refused_at = NULL`)
@@ -226,7 +226,7 @@ func TestAResolutionIsOfAllSetsOfTables(t *testing.T) {
 			_, two := begin(t, pool, true, true)
 			within(t, "the trails have failed", func() bool {
 				drain(t, two)
-				return query[int](t, pool, `SELECT count(*) FROM tidemark.deferred WHERE status = 'dead'`) == 6
+				return query[int](t, pool, `SELECT count(*) FROM tidemark.failed WHERE status = 'dead'`) == 6
 			})
 			exec(t, pool, `UPDATE tidemark.rebuilds SET refused_at = NULL`)
 			resolveTrails(t, pool, "")
@@ -270,22 +270,22 @@ func TestAResolutionIsOfAllSetsOfTables(t *testing.T) {
 
 func ptr[T any](v T) *T { return &v }
 
-// blocked lets the trails catch up and prevents their swap with another deferred campaign.
+// blocked lets the trails catch up and prevents their swap with another campaign that is behind.
 func blocked(t *testing.T, pool *pgxpool.Pool, p *projector.Projector) {
 	t.Helper()
 	appendMoves(t, pool, "z", 1)
-	exec(t, pool, `INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status,
+	exec(t, pool, `INSERT INTO tidemark.failed (campaign_id, projection, consumer_group, next_seq, status,
 		next_attempt_at)
-		SELECT 'z', name || '~next', 'default', 1, 'rebuilding', now() + interval '1 day'
+		SELECT 'z', name || '~next', 'default', 1, 'catching_up', now() + interval '1 day'
 			FROM unnest($1::text[]) AS n (name)`, trailNames())
 	within(t, "the trails have caught up", func() bool {
 		drain(t, p)
 		return query[int](t, pool, `SELECT count(*) FROM tidemark.projections p WHERE name LIKE '%~next' AND state = 'active'
-			AND NOT EXISTS (SELECT FROM tidemark.deferred d WHERE d.projection = p.name AND d.campaign_id = 'a')`) == 3
+			AND NOT EXISTS (SELECT FROM tidemark.failed d WHERE d.projection = p.name AND d.campaign_id = 'a')`) == 3
 	})
 }
 
 func unblock(t *testing.T, pool *pgxpool.Pool) {
 	t.Helper()
-	exec(t, pool, `UPDATE tidemark.deferred SET next_attempt_at = now() WHERE campaign_id = 'z'`)
+	exec(t, pool, `UPDATE tidemark.failed SET next_attempt_at = now() WHERE campaign_id = 'z'`)
 }

@@ -28,7 +28,7 @@ func TestCulpritsAreFoundInFewCalls(t *testing.T) {
 		appendMoves(t, pool, fmt.Sprintf("c%02d", i), 1, 1, []int{1, byError, byServer}[i%3], 1)
 	}
 	drain(t, p)
-	if n := query[int](t, pool, `SELECT count(*) FROM tidemark.deferred`); n != 20 {
+	if n := query[int](t, pool, `SELECT count(*) FROM tidemark.failed`); n != 20 {
 		t.Errorf("%d pairs are behind, want 20", n)
 	}
 	if calls > 2*120 {
@@ -97,7 +97,7 @@ func TestALargeGroupIsReadAndHandledOnceThoughItIsTheFirstThatFails(t *testing.T
 			expectText(t, pool, "applied", fmt.Sprint(applied), `SELECT count(*)::text FROM listed`)
 			expectText(t, pool, "out of order", "0", `SELECT count(*)::text
 				FROM (SELECT n < lag(n) OVER (PARTITION BY campaign_id ORDER BY seq) AS late FROM listed) l WHERE late`)
-			expectText(t, pool, "behind", fmt.Sprint(behind), `SELECT count(*)::text FROM tidemark.deferred WHERE next_seq = 10`)
+			expectText(t, pool, "behind", fmt.Sprint(behind), `SELECT count(*)::text FROM tidemark.failed WHERE next_seq = 10`)
 			expectText(t, pool, "failures", fmt.Sprint(poisoned), `SELECT count(*)::text FROM tidemark.failure_log`)
 			expectText(t, pool, "hot queue", "0", `SELECT count(*)::text FROM tidemark.outbox`)
 			if n := query[int](t, pool, `SELECT pg_sequence_last_value('listed_n_seq')`); n > 2*total {

@@ -161,7 +161,7 @@ func TestManyCulpritsOfOneGroup(t *testing.T) {
 							ORDER BY `+order+`) AS c FROM `+table+` GROUP BY campaign_id) c`)
 				}
 				expectText(t, pool, "behind", strings.Join(behind, ", "), `SELECT string_agg(campaign_id || ' ' || next_seq, ', '
-					ORDER BY 1) FROM tidemark.deferred WHERE projection = 'listing'`)
+					ORDER BY 1) FROM tidemark.failed WHERE projection = 'listing'`)
 				expectText(t, pool, "skipped", strings.Join(skipped, ", "), `SELECT string_agg(campaign_id || ' ' || seq, ', '
 					ORDER BY campaign_id, seq) FROM tidemark.failure_log WHERE act = 'skipped'`)
 				expectText(t, pool, "others", fmt.Sprint(campaigns*length, " ", campaigns), `SELECT (SELECT count(*)
@@ -325,7 +325,7 @@ func TestADeadlineAmongCulprits(t *testing.T) {
 				}
 				const want = "a 2 error, b 2 deadline, c 2 23514; a 1, b 1, c 1, d 1, d 2, d 3; 12"
 				got := query[string](t, pool, `SELECT concat_ws('; ', (SELECT string_agg(concat_ws(' ', campaign_id, next_seq,
-					error_code), ', ' ORDER BY campaign_id) FROM tidemark.deferred),
+					error_code), ', ' ORDER BY campaign_id) FROM tidemark.failed),
 					(SELECT string_agg(campaign_id || ' ' || seq, ', ' ORDER BY campaign_id, seq) FROM listed),
 						(SELECT count(*) FROM ledger))`)
 				if got != want {
@@ -375,7 +375,7 @@ func TestAnArgumentThatCannotBeEncodedIsItsEventsFault(t *testing.T) {
 				appendMoves(t, pool, "b", 1, 1)
 				drain(t, p)
 				expectText(t, pool, "behind", "a listing 2 failed", `SELECT string_agg(format('%s %s %s %s', campaign_id,
-					projection, next_seq, status), ', ') FROM tidemark.deferred`)
+					projection, next_seq, status), ', ') FROM tidemark.failed`)
 				expectText(t, pool, "applied", "a 1, b 1, b 2", `SELECT string_agg(campaign_id || ' ' || seq, ', ' ORDER BY 1)
 					FROM listed`)
 				expectText(t, pool, "others", "5", `SELECT count(*)::text FROM ledger`)
@@ -384,11 +384,11 @@ func TestAnArgumentThatCannotBeEncodedIsItsEventsFault(t *testing.T) {
 					// claims skip locked rows.
 					within(t, fmt.Sprint("attempt ", attempt), func() bool {
 						retry(t, pool, p)
-						return query[int](t, pool, `SELECT attempt_count FROM tidemark.deferred`) >= attempt
+						return query[int](t, pool, `SELECT attempt_count FROM tidemark.failed`) >= attempt
 					})
 				}
 				expectText(t, pool, "after its attempts", "a listing 2 dead 8", `SELECT string_agg(format('%s %s %s %s %s',
-					campaign_id, projection, next_seq, status, attempt_count), ', ') FROM tidemark.deferred`)
+					campaign_id, projection, next_seq, status, attempt_count), ', ') FROM tidemark.failed`)
 			})
 		}
 	}

@@ -43,7 +43,7 @@ func forgotten(t *testing.T, pool *pgxpool.Pool, id string, workers ...*projecto
 	for _, p := range workers {
 		drain(t, p)
 	}
-	assertNothingDeferred(t, pool)
+	assertNothingFailed(t, pool)
 }
 
 // requeue has all that is dead tried again, once.
@@ -63,7 +63,7 @@ func TestAKeyThatDoesNotOpenMeets(t *testing.T) {
 	t.Parallel()
 	const (
 		dead = `SELECT string_agg(concat_ws(' ', projection, campaign_id, status, error_code), ', ' ORDER BY projection)
-			FROM tidemark.deferred WHERE error_message LIKE '%key 01a21831-0aaf-7001-9512-0e2cf06179e0 does not open%'`
+			FROM tidemark.failed WHERE error_message LIKE '%key 01a21831-0aaf-7001-9512-0e2cf06179e0 does not open%'`
 		reactions = `SELECT string_agg(campaign_id, ' ' ORDER BY id) FROM tidemark.scheduled`
 		rows      = `SELECT string_agg(campaign_id || ':' || mail, ' ' ORDER BY campaign_id, seq) FROM tidemark_views.mail_rows`
 	)

@@ -139,7 +139,7 @@ func TestProjectionsInGoSeeSealedFieldsOpenAndSQLFilesAsTheyAre(t *testing.T) {
 	drain(t, one)
 	const all = "planted-0 planted-1 planted-2 planted-3 planted-4 planted-5"
 	expectMails(t, pool, all)
-	assertNothingDeferred(t, pool)
+	assertNothingFailed(t, pool)
 	for _, name := range []string{"mail_rows", "mail_file", "mail_lists", "mail_keys"} {
 		if _, mistakes := verified(t, one, lookback.VerifyRequest{Projection: name, All: true}); len(mistakes) > 0 {
 			t.Errorf("%s: %v", name, mistakes)
@@ -173,14 +173,14 @@ func TestAWorkerWithoutTheWrappingKeyAppliesNothing(t *testing.T) {
 func recovers(t *testing.T, pool *pgxpool.Pool, p *projector.Projector) {
 	t.Helper()
 	within(t, "nothing is held back", func() bool {
-		exec(t, pool, `UPDATE tidemark.deferred SET next_attempt_at = now(), status = 'failed' WHERE status IN ('failed', 'dead')`)
+		exec(t, pool, `UPDATE tidemark.failed SET next_attempt_at = now(), status = 'failed' WHERE status IN ('failed', 'dead')`)
 		drain(t, p)
-		return query[int](t, pool, `SELECT count(*) FROM tidemark.deferred`) == 0
+		return query[int](t, pool, `SELECT count(*) FROM tidemark.failed`) == 0
 	})
 }
 
 // waitsForKey says how campaigns wait whose key cannot be unwrapped now. It counts as no attempt.
-const waitsForKey = `SELECT DISTINCT concat_ws(' ', status, error_code, attempt_count) FROM tidemark.deferred`
+const waitsForKey = `SELECT DISTINCT concat_ws(' ', status, error_code, attempt_count) FROM tidemark.failed`
 
 // broken puts a key into the table that does not open, as an appender can, and returns an event that names it.
 func broken(t *testing.T, pool *pgxpool.Pool, by string) (id string, e event.Event) {
@@ -226,7 +226,7 @@ func TestAKeyThatDoesNotOpenIsTheFaultOfItsEventAlone(t *testing.T) {
 				`SELECT string_agg(m, ' ' ORDER BY m) FROM tidemark_views.mail_customers, jsonb_array_elements_text(doc) m`)
 			expectText(t, pool, "held back", "mail_customers eve "+want+", mail_lists bad "+want+", mail_rows bad "+want,
 				`SELECT string_agg(concat_ws(' ', projection, campaign_id, status, error_code), ', ' ORDER BY projection)
-					FROM tidemark.deferred WHERE error_message LIKE '%key `+id+`%'`)
+					FROM tidemark.failed WHERE error_message LIKE '%key `+id+`%'`)
 			exec(t, pool, `DELETE FROM tidemark.keys WHERE id = '`+id+`'`)
 			exec(t, pool, `SELECT nextval('tidemark.erased')`)
 			recovers(t, pool, p)
@@ -248,7 +248,7 @@ func TestASealedFieldThatWasMovedFailsItsEventAlone(t *testing.T) {
 	mail(t, pool, types, "shop1", 6)
 	drain(t, workerOf(t, pool, func(c *projector.Config) { c.Catalogue = types }, mails(t, 1)[1:]...))
 	expectText(t, pool, "failed", "mail_keys mail_lists mail_rows", `SELECT string_agg(projection, ' ' ORDER BY projection)
-		FROM tidemark.deferred WHERE error_message LIKE '%was moved or changed%'`)
+		FROM tidemark.failed WHERE error_message LIKE '%was moved or changed%'`)
 	expectText(t, pool, "rows", "planted-2 planted-4 planted-6",
 		`SELECT string_agg(mail, ' ' ORDER BY mail) FROM tidemark_views.mail_rows`)
 }
@@ -275,12 +275,12 @@ func TestAKeyThatFailedCatchesUpWithSealedFieldsOpen(t *testing.T) {
 		mail(t, pool, types, "shop", n)
 	}
 	drain(t, p)
-	expectText(t, pool, "failed", "1", `SELECT count(*)::text FROM tidemark.deferred WHERE error_message LIKE '%not yet%'`)
+	expectText(t, pool, "failed", "1", `SELECT count(*)::text FROM tidemark.failed WHERE error_message LIKE '%not yet%'`)
 	fails = false
 	within(t, "the key has caught up", func() bool {
-		exec(t, pool, `UPDATE tidemark.deferred SET next_attempt_at = now(), status = 'failed' WHERE status IN ('failed', 'dead')`)
+		exec(t, pool, `UPDATE tidemark.failed SET next_attempt_at = now(), status = 'failed' WHERE status IN ('failed', 'dead')`)
 		drain(t, p)
-		return query[int](t, pool, `SELECT count(*) FROM tidemark.deferred`) == 0
+		return query[int](t, pool, `SELECT count(*) FROM tidemark.failed`) == 0
 	})
 	expectText(t, pool, "failures of sealed events", "0",
 		`SELECT count(*)::text FROM tidemark.failure_log WHERE error_message LIKE '%decode%'`)
@@ -314,7 +314,7 @@ func TestAProcessAndAnInlineApplySealAndOpen(t *testing.T) {
 	expectText(t, pool, "plain", "0", `SELECT (SELECT count(*) FROM tidemark.journal WHERE payload::text LIKE '%planted%')::text`)
 	expectText(t, pool, "keys", "2", `SELECT count(*)::text FROM tidemark.keys`)
 	drain(t, p)
-	assertNothingDeferred(t, pool)
+	assertNothingFailed(t, pool)
 
 	inline := pgtest.New(t)
 	q := workerOf(t, inline, func(c *projector.Config) { c.Catalogue = types }, mails(t, 1)[1:3]...)
@@ -377,5 +377,5 @@ func TestAWorkerWaitsWhileItsKeyServiceIsAway(t *testing.T) {
 		return query[int](t, pool, `SELECT (SELECT count(*) FROM tidemark_views.mail_rows) + (SELECT count(*) FROM tidemark_views.mail_lists)
 			+ (SELECT count(*) FROM tidemark_views.mail_keys)`) == 3
 	})
-	assertNothingDeferred(t, pool)
+	assertNothingFailed(t, pool)
 }

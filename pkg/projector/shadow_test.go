@@ -40,7 +40,7 @@ func shadowed() projection.Projection {
 func footprint(t *testing.T, pool *pgxpool.Pool) (all []string) {
 	t.Helper()
 	for _, table := range []string{
-		"tidemark.outbox", "tidemark.deferred", "tidemark.leases", "tidemark.failure_log",
+		"tidemark.outbox", "tidemark.failed", "tidemark.leases", "tidemark.failure_log",
 		"tidemark.crashes", "tidemark.pauses", "tidemark.workers", "tidemark.projections", "seen",
 	} {
 		rows, err := pool.Query(t.Context(), `SELECT '`+table+`' || ' ' || r::text || ' ' || r.xmin::text FROM `+
@@ -88,7 +88,7 @@ func TestAShadowWorkerLeavesEverythingAsItWas(t *testing.T) {
 	if _, err := applying.Drain(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := pool.Exec(t.Context(), `UPDATE tidemark.deferred SET status = 'failed',
+	if _, err := pool.Exec(t.Context(), `UPDATE tidemark.failed SET status = 'failed',
 		next_attempt_at = now()`); err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +126,7 @@ func TestAShadowWorkerLeavesEverythingAsItWas(t *testing.T) {
 			t.Errorf("was %s\nis  %s", before[i], after[i])
 		}
 	}
-	// Four of 40 campaigns end in 3 and fail at event 3 of 4. The deferred campaigns fail once a
+	// Four of 40 campaigns end in 3 and fail at event 3 of 4. The failed campaigns fail once a
 	// round. A group has fewer events than a campaign.
 	if n := total(t, registry, "tidemark_shadow_events_total"); n != float64(rounds*(36*4+4*2)) {
 		t.Errorf("%v events would have been applied in %d rounds, want %d", n, rounds, rounds*(36*4+4*2))
@@ -194,13 +194,13 @@ func TestAShadowWorkerDoesNoHarmBesideAnApplyWorker(t *testing.T) {
 	if _, err := applying.Drain(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	var applied, deferred int
+	var applied, behind int
 	if err := pool.QueryRow(t.Context(), `SELECT (SELECT count(*) FROM seen),
-		(SELECT count(*) FROM tidemark.deferred)`).Scan(&applied, &deferred); err != nil {
+		(SELECT count(*) FROM tidemark.failed)`).Scan(&applied, &behind); err != nil {
 		t.Fatal(err)
 	}
-	if applied != 300 || deferred != 0 {
-		t.Errorf("%d events are applied and %d pairs deferred, want 300 and 0", applied, deferred)
+	if applied != 300 || behind != 0 {
+		t.Errorf("%d events are applied and %d pairs behind, want 300 and 0", applied, behind)
 	}
 }
 

@@ -155,7 +155,7 @@ func TestDrainLeavesNoRebuildUndoneForItsShare(t *testing.T) {
 	two.applier.Share.Charge(time.Hour)
 	drain(two)
 	var behind int
-	if err := pool.QueryRow(t.Context(), `SELECT count(*) FROM tidemark.deferred`).Scan(&behind); err != nil {
+	if err := pool.QueryRow(t.Context(), `SELECT count(*) FROM tidemark.failed`).Scan(&behind); err != nil {
 		t.Fatal(err)
 	}
 	if behind > 0 {

@@ -53,7 +53,7 @@ func TestAnSQLFileRunsAsAFunctionOfTheDatabase(t *testing.T) {
 			appendEvents(t, pool, "c", added("1"), added("2"))
 			drain(t, p)
 		}
-		assertNothingDeferred(t, pool)
+		assertNothingFailed(t, pool)
 		if n := isolated(); n != 1 {
 			t.Errorf("%d groups failed, want the one that noticed", n)
 		}
@@ -72,7 +72,7 @@ func TestAnSQLFileRunsAsAFunctionOfTheDatabase(t *testing.T) {
 		appendEvents(t, pool, "c", added("1"), added("2"))
 		drain(t, p)
 		function(t, pool)
-		assertNothingDeferred(t, pool)
+		assertNothingFailed(t, pool)
 		if n := query[int](t, pool, `SELECT n FROM sums`); n != 165 {
 			t.Errorf("the result is %d, want 165", n)
 		}
@@ -90,7 +90,7 @@ func TestAnSQLFileRunsAsAFunctionOfTheDatabase(t *testing.T) {
 			p := newProjector(t, pool, sums(t, statement))
 			appendEvents(t, pool, "c", added("1"))
 			drain(t, p)
-			assertNothingDeferred(t, pool)
+			assertNothingFailed(t, pool)
 			if n := query[int](t, pool, `SELECT n FROM sums`); n != 3 {
 				t.Errorf("%s: the result is %d, want 3", statement, n)
 			}
@@ -150,8 +150,8 @@ func TestAnSQLFileRunsAsAFunctionOfTheDatabase(t *testing.T) {
 		drain(t, p)
 		function(t, pool)
 		if s := query[string](t, pool, `SELECT campaign_id || next_seq || error_message
-			FROM tidemark.deferred`); !strings.HasPrefix(s, "c3") || !strings.Contains(s, "version 2, the catalogue reads 1") {
-			t.Errorf("deferred: %s, want event 3 for its version", s)
+			FROM tidemark.failed`); !strings.HasPrefix(s, "c3") || !strings.Contains(s, "version 2, the catalogue reads 1") {
+			t.Errorf("failed: %s, want event 3 for its version", s)
 		}
 		if n := query[int](t, pool, `SELECT n FROM sums`); n != 3 {
 			t.Errorf("the sum is %d, want that of the events before", n)
@@ -301,7 +301,7 @@ func left(t *testing.T, pool *pgxpool.Pool, name string) string {
 		(SELECT string_agg(l::text, E'\n' ORDER BY campaign_id, seq, part) FROM %[1]s.log l),
 		(SELECT string_agg(c::text, E'\n' ORDER BY campaign_id, kind) FROM %[1]s.changes c),
 		(SELECT string_agg(concat_ws(' ', campaign_id, next_seq, status, error_code, error_message), E'\n'
-			ORDER BY campaign_id) FROM tidemark.deferred WHERE projection = '%[1]s'),
+			ORDER BY campaign_id) FROM tidemark.failed WHERE projection = '%[1]s'),
 		(SELECT string_agg(concat_ws(' ', campaign_id, checkpoint), E'\n' ORDER BY campaign_id) FROM tidemark.leases
 			WHERE consumer_group = '%[1]s'))`, name))
 }

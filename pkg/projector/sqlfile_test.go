@@ -44,7 +44,7 @@ func TestAnSQLFileAppliesItsStatementsInOrder(t *testing.T) {
 	if _, err := newProjector(t, pool, projections...).Drain(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	assertNothingDeferred(t, pool)
+	assertNothingFailed(t, pool)
 	if n := query[int](t, pool, `SELECT count(*) FROM session_counts WHERE started = 3 AND ended = 2`); n != 20 {
 		t.Errorf("%d campaigns have the right counts, want 20", n)
 	}
@@ -87,7 +87,7 @@ INSERT INTO copies VALUES (event.campaign_id, event.seq, event.position, event.e
 			event.Event{Type: "bare"},
 		)
 		drain(t, workerOf(t, workers, func(c *projector.Config) { c.NoFunctions = !functions }, projection))
-		assertNothingDeferred(t, pool)
+		assertNothingFailed(t, pool)
 		n := query[int](t, pool, `SELECT count(*) FROM copies c JOIN tidemark.journal j USING (campaign_id, seq)
 		WHERE (c.position, c.event_id, c.event_type, c.event_version, c.payload, c.occurred_at, c.recorded_at)
 			= (j.position, j.event_id, j.event_type, j.event_version, j.payload, j.occurred_at, j.recorded_at)
@@ -126,8 +126,8 @@ func TestAnSQLFileThatFailsDefersItsCampaignAtTheEvent(t *testing.T) {
 		t.Fatal(err)
 	}
 	if s := query[string](t, pool, `SELECT campaign_id || next_seq || error_code
-		FROM tidemark.deferred`); s != "bad223505" {
-		t.Errorf("deferred: %s, want event 2 of campaign bad, a unique violation", s)
+		FROM tidemark.failed`); s != "bad223505" {
+		t.Errorf("failed: %s, want event 2 of campaign bad, a unique violation", s)
 	}
 	if n := query[int](t, pool, `SELECT count(*) FROM sessions`); n != 2 {
 		t.Errorf("%d sessions, want the first of each campaign", n)
@@ -160,10 +160,10 @@ func appendEvents(t *testing.T, pool *pgxpool.Pool, campaign string, events ...e
 	}
 }
 
-func assertNothingDeferred(t *testing.T, pool *pgxpool.Pool) {
+func assertNothingFailed(t *testing.T, pool *pgxpool.Pool) {
 	t.Helper()
 	if s := query[string](t, pool, `SELECT coalesce(string_agg(error_message, E'\n'), '')
-		FROM tidemark.deferred`); s != "" {
-		t.Errorf("deferred: %s", s)
+		FROM tidemark.failed`); s != "" {
+		t.Errorf("failed: %s", s)
 	}
 }

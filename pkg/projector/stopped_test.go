@@ -21,8 +21,8 @@ func TestAWorkerThatIsStoppedInTheMiddleOfAClaimLeavesNoLeaseBehind(t *testing.T
 			appendMoves(t, pool, "a", 1)
 			if behind {
 				drain(t, p)
-				exec(t, pool, `INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status, reset)
-					VALUES ('a', 'counters', 'default', 1, 'rebuilding', true)`)
+				exec(t, pool, `INSERT INTO tidemark.failed (campaign_id, projection, consumer_group, next_seq, status, reset)
+					VALUES ('a', 'counters', 'default', 1, 'catching_up', true)`)
 			} else if err := p.Register(t.Context()); err != nil {
 				t.Fatal(err)
 			}

@@ -43,7 +43,7 @@ func TestAnUnreadableEventHoldsUpItsCampaignOfAnSQLFileAlone(t *testing.T) {
 				expectText(t, pool, "others", "a2 b2 z2", `SELECT string_agg(campaign_id || n, ' ' ORDER BY campaign_id)
 					FROM (SELECT campaign_id, count(*) AS n FROM trail_file WHERE campaign_id <> 'bad' GROUP BY 1) AS t`)
 				expectText(t, pool, "pairs of others", "", `SELECT string_agg(concat_ws(' ', campaign_id, next_seq, status), ', ')
-					FROM tidemark.deferred WHERE campaign_id <> 'bad' OR next_seq <> 2`)
+					FROM tidemark.failed WHERE campaign_id <> 'bad' OR next_seq <> 2`)
 				expectText(t, pool, "work items", "0", `SELECT count(*)::text FROM tidemark.outbox`)
 				if text := log.String(); strings.Contains(text, "breaker open") {
 					t.Errorf("the breaker has opened: %.2000s", text)

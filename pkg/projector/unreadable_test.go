@@ -22,11 +22,11 @@ func TestAnEventThatCannotBeReadHoldsUpItsCampaignAlone(t *testing.T) {
 		t.Errorf("%d campaigns were applied, want 21", n)
 	}
 	if n := query[int](t, pool,
-		"SELECT count(*) FROM tidemark.deferred WHERE campaign_id = 'bad' AND next_seq = 2 AND status = 'dead' AND "+
+		"SELECT count(*) FROM tidemark.failed WHERE campaign_id = 'bad' AND next_seq = 2 AND status = 'dead' AND "+
 			"error_class = 'permanent'"); n != 2 {
 		t.Errorf("%d pairs are dead at the event, want 2", n)
 	}
-	if n := query[int](t, pool, "SELECT count(*) FROM tidemark.deferred"); n != 2 {
-		t.Errorf("%d pairs are deferred, want 2", n)
+	if n := query[int](t, pool, "SELECT count(*) FROM tidemark.failed"); n != 2 {
+		t.Errorf("%d pairs are behind, want 2", n)
 	}
 }

@@ -157,7 +157,7 @@ func (f *fleet) idle(t *testing.T, previousToo bool) {
 	t.Helper()
 	within(t, "all is applied", func() bool {
 		return query[bool](t, f.pool, `SELECT NOT EXISTS (SELECT FROM tidemark.outbox)
-			AND NOT EXISTS (SELECT FROM tidemark.deferred WHERE $1 OR projection NOT LIKE '%~previous')`, previousToo)
+			AND NOT EXISTS (SELECT FROM tidemark.failed WHERE $1 OR projection NOT LIKE '%~previous')`, previousToo)
 	})
 }
 
@@ -193,7 +193,7 @@ func (f *fleet) upgrade(t *testing.T) {
 		if t.Failed() {
 			t.Log(query[string](t, f.pool, `SELECT concat_ws(E'\n', now(), (SELECT string_agg(p::text, E'\n')
 				FROM tidemark.projections p), (SELECT string_agg(r::text, E'\n') FROM tidemark.rebuilds r),
-				(SELECT string_agg(d::text, E'\n') FROM tidemark.deferred d),
+				(SELECT string_agg(d::text, E'\n') FROM tidemark.failed d),
 					(SELECT string_agg(l::text, E'\n') FROM tidemark.leases l),
 					(SELECT string_agg(w::text, E'\n') FROM tidemark.workers w),
 				(SELECT string_agg(x::text, E'\n' ORDER BY x.id) FROM tidemark.failure_log x WHERE x.act IN ('failed', 'dead')),

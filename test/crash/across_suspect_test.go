@@ -33,7 +33,7 @@ func TestAnEventThatEndsTheProcessAcrossCampaigns(t *testing.T) {
 		first.Refuses = 2
 		refusing := worker.Start(t, first)
 		tally.Eventually(t, "its keys have failed", tally.Holds(pool, `SELECT count(*) = 4 AND (SELECT bool_and(position >=
-			(SELECT max(position) FROM tidemark.journal)) FROM tidemark.readers) FROM tidemark.deferred`))
+			(SELECT max(position) FROM tidemark.journal)) FROM tidemark.readers) FROM tidemark.failed`))
 		refusing.Kill(t)
 		r := &replicas{cfg: acrossConfig(url, "", 1)}
 		r.cfg.Bomb = worker.Bomb{Kind: worker.Exit, Campaign: "b", Seq: 3} // the key catches up to it
@@ -50,7 +50,7 @@ func expectCrashedAcross(t *testing.T, pool *pgxpool.Pool, r *replicas) {
 	held := map[string]int64{
 		"boards " + bombKey: at, "lines " + bombKey: at, "pairs " + bombKey: at, "pairs " + restKey: at,
 	}
-	given := tally.Holds(pool, `SELECT count(*) = 4 FROM tidemark.deferred WHERE status = 'dead'`)
+	given := tally.Holds(pool, `SELECT count(*) = 4 FROM tidemark.failed WHERE status = 'dead'`)
 	r.until(t, "the event is given up", given)
 	r.until(t, "the rest is applied", tally.AtTheEnd(pool))
 	crashes := r.crashes
@@ -64,7 +64,7 @@ func expectCrashedAcross(t *testing.T, pool *pgxpool.Pool, r *replicas) {
 	want := fmt.Sprintf("boards 2 %d dead permanent crash, lines 2 %[1]d dead permanent crash, pairs 2 %[1]d dead "+
 		"permanent crash, pairs rest 2 %[1]d dead permanent crash", at)
 	if got := tally.Value[string](t, pool, `SELECT string_agg(concat_ws(' ', projection, campaign_id, next_seq, status,
-			error_class, error_code), ', ' ORDER BY projection, campaign_id) FROM tidemark.deferred`); got != want {
+			error_class, error_code), ', ' ORDER BY projection, campaign_id) FROM tidemark.failed`); got != want {
 		t.Errorf("keys that are behind: %s, want %s", got, want)
 	}
 	if got := tally.Value[string](t, pool, `SELECT string_agg(act || ' ' || projection, ', ' ORDER BY projection)

@@ -75,7 +75,7 @@ func TestAnEventThatEndsTheProcess(t *testing.T) {
 			r.start(t, 2)
 			r.until(t, "the event is given up, the rest applied", tally.Holds(pool, `SELECT NOT EXISTS (SELECT
 				FROM tidemark.outbox)
-				AND EXISTS (SELECT FROM tidemark.deferred WHERE status = 'dead')`))
+				AND EXISTS (SELECT FROM tidemark.failed WHERE status = 'dead')`))
 			tally.Append(t, pool, "c", 6)
 			r.until(t, "the campaign goes on", tally.Holds(pool, `SELECT NOT EXISTS (SELECT FROM tidemark.outbox)`))
 			if r.crashes != 3 {
@@ -90,8 +90,8 @@ func TestAnEventThatEndsTheProcess(t *testing.T) {
 	t.Run("of_a_projection_that_catches_up_is_dead_for_it_after_three_crashes", func(t *testing.T) {
 		t.Parallel()
 		pool, url := prepared(t, "a", "b", "c", "d", "e", "f")
-		tally.Exec(t, pool, `INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status)
-			SELECT DISTINCT campaign_id, 'entries', 'default', 1, 'rebuilding' FROM tidemark.outbox`)
+		tally.Exec(t, pool, `INSERT INTO tidemark.failed (campaign_id, projection, consumer_group, next_seq, status)
+			SELECT DISTINCT campaign_id, 'entries', 'default', 1, 'catching_up' FROM tidemark.outbox`)
 		first := standard(url, "first")
 		first.TalliesOnly = true
 		catchingUp := worker.Start(t, first)
@@ -102,7 +102,7 @@ func TestAnEventThatEndsTheProcess(t *testing.T) {
 		r.cfg.Bomb = worker.Bomb{Kind: worker.Kill, Campaign: "c", Seq: 3}
 		r.start(t, 2)
 		r.until(t, "the event is given up, the rest caught up", tally.Holds(pool, `SELECT count(*) = 1 AND
-			bool_and(status = 'dead') FROM tidemark.deferred`))
+			bool_and(status = 'dead') FROM tidemark.failed`))
 		if r.crashes != 3 {
 			t.Errorf("it took %d crashes", r.crashes)
 		}
@@ -193,7 +193,7 @@ func expectCrashed(t *testing.T, pool *pgxpool.Pool) {
 	t.Helper()
 	for what, c := range map[string]struct{ sql, want string }{
 		"the pairs that are behind": {`SELECT string_agg(concat_ws(' ', projection, campaign_id, next_seq, status,
-			error_class, error_code), ', ') FROM tidemark.deferred`, "entries c 3 dead permanent crash"},
+			error_class, error_code), ', ') FROM tidemark.failed`, "entries c 3 dead permanent crash"},
 		"the failure log": {`SELECT string_agg(concat_ws(' ', act, projection, campaign_id, seq), ', ')
 			FROM tidemark.failure_log`, "crashed entries c 3"},
 		"the entries": {`SELECT concat_ws(' ', count(*), count(DISTINCT (campaign_id, seq)),

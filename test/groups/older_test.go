@@ -33,7 +33,7 @@ func TestAWorkerThatDoesNotKnowAProjectionFilesIt(t *testing.T) {
 	tally.Eventually(t, "the older worker has applied all", tally.Holds(pool, `SELECT NOT EXISTS (SELECT
 		FROM tidemark.outbox)`))
 	if filed := tally.Value[string](t, pool, `SELECT string_agg(concat_ws(' ', campaign_id, projection, next_seq,
-		status), ', ' ORDER BY campaign_id) FROM tidemark.deferred`); filed !=
+		status), ', ' ORDER BY campaign_id) FROM tidemark.failed`); filed !=
 		"a entries 3 rebuilding, b entries 1 rebuilding" {
 		t.Errorf("filed is: %s", filed)
 	}
@@ -51,7 +51,7 @@ func TestAWorkerThatDoesNotKnowAProjectionFilesIt(t *testing.T) {
 }
 
 // TestARegistrationWaitsForGroupsUnderWay registers a projection while a worker that does not know
-// it is about to commit. Otherwise a campaign could move without a row in deferred and never catch
+// it is about to commit. Otherwise a campaign could move without a row in failed and never catch
 // up.
 func TestARegistrationWaitsForGroupsUnderWay(t *testing.T) {
 	t.Parallel()

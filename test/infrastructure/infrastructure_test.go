@@ -197,20 +197,20 @@ func TestAWorkerGetsOver(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.work(t)
-		tally.Eventually(t, "what waits is deferred", tally.Holds(w.pool, `SELECT count(*) > 0 AND
-			bool_and(error_class = 'lock' AND attempt_count = 0) FROM tidemark.deferred`))
+		tally.Eventually(t, "what waits is behind", tally.Holds(w.pool, `SELECT count(*) > 0 AND
+			bool_and(error_class = 'lock' AND attempt_count = 0) FROM tidemark.failed`))
 		if err := tx.Rollback(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		tally.Settle(t, w.pool, group)
-		tally.Eventually(t, "what waited is applied", tally.Holds(w.pool, `SELECT count(*) = 0 FROM tidemark.deferred`))
+		tally.Eventually(t, "what waited is applied", tally.Holds(w.pool, `SELECT count(*) = 0 FROM tidemark.failed`))
 		tally.Verify(t, w.pool, "")
 	})
 	t.Run("a_disk_that_is_full", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t, nil)
 		// Our own rows of what waits find no room either.
-		room, ours := w.fill(t, "entries"), w.fill(t, "tidemark.deferred")
+		room, ours := w.fill(t, "entries"), w.fill(t, "tidemark.failed")
 		w.work(t)
 		w.opens(t)
 		ours()
@@ -250,7 +250,7 @@ func (w *world) waits(t *testing.T) {
 		(SELECT count(*) FROM tallies) >= 5 AND count(*) >= 5 AND bool_and(d.projection = 'entries' AND d.status = 'failed'
 			AND d.error_class = 'infrastructure' AND d.error_code = '53100' AND d.attempt_count = 0
 			AND d.error_message LIKE '%No space left on device%')
-		FROM tidemark.deferred d WHERE d.last_failed_at IS NOT NULL`))
+		FROM tidemark.failed d WHERE d.last_failed_at IS NOT NULL`))
 	if state := w.state(t); state != 0 {
 		t.Errorf("the breaker has the state %v, want 0", state)
 	}
@@ -287,12 +287,12 @@ INSERT INTO bodies VALUES (event.campaign_id, event.seq, event.payload->>'body')
 		write(fmt.Sprint("small", i), "small")
 	}
 	tally.Eventually(t, "the small ones are applied", tally.Holds(w.pool, `SELECT count(*) = 20 FROM bodies`))
-	const waiting = `SELECT d.last_failed_at FROM tidemark.deferred d WHERE d.campaign_id = 'large'
+	const waiting = `SELECT d.last_failed_at FROM tidemark.failed d WHERE d.campaign_id = 'large'
 		AND d.status = 'failed' AND d.error_class = 'infrastructure' AND d.error_code = '53100' AND d.attempt_count = 0`
 	for range 4 { // more than it has attempts
 		tally.Eventually(t, "the large one waits", tally.Holds(w.pool, `SELECT EXISTS (`+waiting+`)`))
 		tried := tally.Value[time.Time](t, w.pool, waiting)
-		w.exec(t, `UPDATE tidemark.deferred SET next_attempt_at = now()`)
+		w.exec(t, `UPDATE tidemark.failed SET next_attempt_at = now()`)
 		tally.Eventually(t, "it is tried again", tally.Holds(w.pool, `SELECT EXISTS (`+waiting+`
 			AND d.last_failed_at > $1)`, tried))
 	}
@@ -300,7 +300,7 @@ INSERT INTO bodies VALUES (event.campaign_id, event.seq, event.payload->>'body')
 		t.Errorf("the breaker has the state %v, want 0", state)
 	}
 	room()
-	w.exec(t, `UPDATE tidemark.deferred SET next_attempt_at = now()`)
+	w.exec(t, `UPDATE tidemark.failed SET next_attempt_at = now()`)
 	tally.Settle(t, w.pool, group)
 	if got := tally.Value[int](t, w.pool, `SELECT count(*) FROM bodies`); got != 21 {
 		t.Errorf("%d rows, want 21", got)

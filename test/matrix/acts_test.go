@@ -131,7 +131,7 @@ func (w *world) prepare(s state, cells []cell) {
 	}
 	for _, c := range only(cells, parked) {
 		w.within("an event is parked", `SELECT EXISTS (SELECT FROM tidemark.parked WHERE campaign_id = $1)
-			AND EXISTS (SELECT FROM tidemark.deferred WHERE projection = 'customers' AND campaign_id = $2) = $3`,
+			AND EXISTS (SELECT FROM tidemark.failed WHERE projection = 'customers' AND campaign_id = $2) = $3`,
 			c.campaign(), c.gone(), w.act != restore)
 	}
 	for range only(cells, behind) {

@@ -247,7 +247,7 @@ func (w *world) scan(cells []cell) {
 		w.must(err)
 	}
 	const statistics = `SELECT starelid::regclass || ' ' || s::text FROM pg_statistic s `
-	others := w.read(statistics + `WHERE starelid <> 'tidemark.deferred'::regclass`)
+	others := w.read(statistics + `WHERE starelid <> 'tidemark.failed'::regclass`)
 	w.search("pg_statistic", strings.Join(others, "\n"), cells)
 	_, err := w.Exec(w.t.Context(), `SELECT tidemark.forget_statistics()`)
 	w.must(err)

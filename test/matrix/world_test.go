@@ -310,7 +310,7 @@ func (w *world) quiet() {
 	}()
 	w.until("all is applied and published", func() bool {
 		left = w.read(`SELECT concat_ws(' ', 'outbox', campaign_id) FROM tidemark.outbox
-			UNION ALL SELECT concat_ws(' ', 'failed', projection, campaign_id, status) FROM tidemark.deferred
+			UNION ALL SELECT concat_ws(' ', 'failed', projection, campaign_id, status) FROM tidemark.failed
 			UNION ALL SELECT concat_ws(' ', 'rebuild', projection) FROM tidemark.rebuilds
 			UNION ALL SELECT concat_ws(' ', 'parked', campaign_id, status) FROM tidemark.parked
 			UNION ALL SELECT name FROM tidemark.projections WHERE name LIKE '%~%'

@@ -16,7 +16,7 @@ import (
 
 func ada() failed.Act { return failed.Act{By: "ada", Reason: "the weather is better"} }
 
-// behind returns the keys of all rows of deferred, in order.
+// behind returns the keys of all rows of failed, in order.
 func (w *world) behind() []failed.Key {
 	return slices.SortedFunc(maps.Keys(w.rows), func(a, b failed.Key) int {
 		return cmp.Or(cmp.Compare(a.Projection, b.Projection), cmp.Compare(a.CampaignID, b.CampaignID))
@@ -36,7 +36,7 @@ func (m *machine) actOnOne(r *rapid.T, act string) {
 	switch {
 	case !known:
 		want = failed.ErrNotFound
-	case now.status == failed.Rebuilding, seq != now.next:
+	case now.status == failed.CatchingUp, seq != now.next:
 		want = failed.ErrConflict
 	}
 	err := m.tx(func(ctx context.Context, tx pgx.Tx) error {
@@ -69,7 +69,7 @@ func (m *machine) requeueSeq(r *rapid.T) {
 	}
 	var want []failed.Key
 	for _, key := range m.behind() {
-		if now := m.rows[key]; key.CampaignID == id && now.next == seq && now.status != failed.Rebuilding {
+		if now := m.rows[key]; key.CampaignID == id && now.next == seq && now.status != failed.CatchingUp {
 			want = append(want, key)
 		}
 	}
@@ -97,7 +97,7 @@ func (m *machine) act(key failed.Key, act string) {
 		now.status, now.attempts = failed.Failed, 0
 	case "resolved":
 		m.resolved[key] = append(m.resolved[key], now.next)
-		now = row{next: now.next + 1, status: failed.Rebuilding, when: due, reset: now.reset}
+		now = row{next: now.next + 1, status: failed.CatchingUp, when: due, reset: now.reset}
 		m.release(key.CampaignID)
 	}
 	m.rows[key] = now
@@ -128,7 +128,7 @@ func (m *machine) unresolve(r *rapid.T) {
 	m.note("unresolved", key.Projection, key.CampaignID, seq)
 	m.resolved[key] = slices.DeleteFunc(slices.Clone(m.resolved[key]), func(s int64) bool { return s == seq })
 	if now, behind := m.rows[key]; !behind || now.next > seq {
-		m.rows[key] = row{next: 1, status: failed.Rebuilding, when: due, reset: true}
+		m.rows[key] = row{next: 1, status: failed.CatchingUp, when: due, reset: true}
 		m.note("replayed", key.Projection, key.CampaignID, 1)
 	}
 }
@@ -165,7 +165,7 @@ func (m *machine) actOnAll(
 	n := 0
 	for _, key := range m.behind() {
 		now := m.rows[key]
-		if now.status == failed.Rebuilding || f.Projection != "" && key.Projection != f.Projection || f.Status != nil &&
+		if now.status == failed.CatchingUp || f.Projection != "" && key.Projection != f.Projection || f.Status != nil &&
 			!slices.Contains(f.Status, now.status) {
 			continue
 		}
@@ -237,7 +237,7 @@ func (m *machine) replayed(q failed.ReplayRequest, campaigns []string) {
 			if is {
 				next = min(next, old.next)
 			}
-			m.rows[key] = row{next: next, status: failed.Rebuilding, when: due, reset: q.From == 0 || old.reset}
+			m.rows[key] = row{next: next, status: failed.CatchingUp, when: due, reset: q.From == 0 || old.reset}
 			m.again[key] = m.again[key] || q.From > 0
 			m.note("replayed", projection, id, next)
 		}

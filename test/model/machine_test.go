@@ -97,7 +97,7 @@ func (m *machine) empty(r *rapid.T) {
 	m.faults.mu.Unlock()
 	err := m.pool.AcquireFunc(m.t.Context(), func(c *pgxpool.Conn) error {
 		_, err := c.Exec(m.t.Context(), `SET session_replication_role = replica;
-			TRUNCATE tidemark.journal, tidemark.outbox, tidemark.leases, tidemark.deferred, tidemark.failure_log,
+			TRUNCATE tidemark.journal, tidemark.outbox, tidemark.leases, tidemark.failed, tidemark.failure_log,
 				tidemark.resolutions, tidemark.pauses, tidemark.crashes, ledger, sums, pages, faults;
 			RESET session_replication_role`)
 		return err

@@ -28,7 +28,7 @@ const (
 				WHEN d.next_attempt_at > clock_timestamp() + interval '1 minute' THEN 'later' ELSE 'due' END,
 			d.reset, d.last_failed_at IS NOT NULL, coalesce(d.event_id::text, ''), coalesce(d.error_class, ''),
 				coalesce(d.error_message, ''), coalesce(d.error_stack, '')
-		FROM tidemark.deferred d`
+		FROM tidemark.failed d`
 
 	readTrails = `SELECT 'ledger', campaign_id, string_agg(seq::text, ' ' ORDER BY n) FROM ledger GROUP BY 2
 		UNION ALL SELECT 'sums', campaign_id, trail FROM sums
@@ -130,7 +130,7 @@ func (w *world) journal(id string) string {
 // visible returns what a row fails to say about why it is behind.
 func (w *world) visible(key failed.Key, r row, event, class, message, stack string) (wrong []string) {
 	if !r.failed {
-		if r.status != failed.Rebuilding || event+class+message+stack != "" {
+		if r.status != failed.CatchingUp || event+class+message+stack != "" {
 			return []string{fmt.Sprintf("%s is %s and has not failed, with the error %s %q of event %q", key, r.status, class,
 				message, event)}
 		}

@@ -34,7 +34,7 @@ func (w *world) bring(key failed.Key, upTo int64) outcome {
 		return w.unchanged(key)
 	case !behind && w.stopped[key.Projection] && upTo > checkpoint:
 		o := w.unchanged(key)
-		o.row = &row{next: checkpoint + 1, status: failed.Rebuilding, when: due}
+		o.row = &row{next: checkpoint + 1, status: failed.CatchingUp, when: due}
 		return o
 	case !behind:
 		r = row{next: checkpoint + 1}
@@ -81,7 +81,7 @@ func (w *world) apply(key failed.Key, r row, upTo int64) outcome {
 	return o
 }
 
-// fail adds a row of deferred at the event.
+// fail adds a row of failed at the event.
 func (o *outcome) fail(key failed.Key, r row, seq int64, kind fault) {
 	now := row{next: seq, status: failed.Failed, attempts: r.attempts + 1, when: later, failed: true}
 	act := "failed"
@@ -102,7 +102,7 @@ func (w *world) halfway(key failed.Key, next int64) (outcome, bool) {
 	if o.row != nil {
 		return outcome{}, false
 	}
-	o.row = &row{next: next, status: failed.Rebuilding, when: due}
+	o.row = &row{next: next, status: failed.CatchingUp, when: due}
 	return o, true
 }
 

@@ -102,7 +102,7 @@ func (m *machine) mend(r *rapid.T) {
 
 // timePasses makes retries due.
 func (m *machine) timePasses(r *rapid.T) {
-	_, err := m.pool.Exec(m.t.Context(), `UPDATE tidemark.deferred SET next_attempt_at = now()
+	_, err := m.pool.Exec(m.t.Context(), `UPDATE tidemark.failed SET next_attempt_at = now()
 		WHERE next_attempt_at < 'infinity'`)
 	m.must(r, err)
 	for key, pair := range m.rows {

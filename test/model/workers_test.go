@@ -30,7 +30,7 @@ func (m *machine) shadow(r *rapid.T) {
 	m.must(r, err)
 }
 
-// outage makes a worker meet an infrastructure error. Nothing is counted or deferred for it.
+// outage makes a worker meet an infrastructure error. Nothing is counted or put aside for it.
 func (m *machine) outage(r *rapid.T) {
 	call := rapid.IntRange(1, 6).Draw(r, "call") // not under the lock: drawing may end the run
 	m.faults.mu.Lock()

@@ -35,7 +35,7 @@ const (
 	never = "never"
 )
 
-// row is a row of deferred.
+// row is a row of failed.
 type row struct {
 	next     int64
 	status   failed.Status

@@ -36,8 +36,8 @@ const besides = `
 	INSERT INTO tidemark.rebuilds (projection, max_share, allow_failed, keep, verify_sample, verify_ignore, actor,
 		reason, campaigns, events, active_at)
 	VALUES ('scores', 0.5, 0, '1 day', 0, '{}', 'ada', '', 10, 100, now());
-	INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status)
-		VALUES ('x', 'scores~next', 'elsewhere', 1, 'rebuilding');
+	INSERT INTO tidemark.failed (campaign_id, projection, consumer_group, next_seq, status)
+		VALUES ('x', 'scores~next', 'elsewhere', 1, 'catching_up');
 	INSERT INTO tidemark.inbox (consumer, campaign_id, event_id, expires_at) VALUES ('c', 'oak', gen_random_uuid(), now());
 	INSERT INTO tidemark.readers (topic, publisher, position) VALUES ('elsewhere', 'elsewhere', 0);
 	INSERT INTO tidemark.ghosts (topic, publisher, position, campaign_id, event_id, seq)

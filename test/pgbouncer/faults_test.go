@@ -158,16 +158,16 @@ func expectOthersGoOn(t *testing.T, pool *pgxpool.Pool, url, cause string, acros
 		tally.Eventually(t, "a row names "+one.code, tally.Holds(pool, `SELECT count(*) > 0
 			AND bool_and(d.status = 'failed' AND d.error_code = $2 AND d.error_message <> ''
 				AND (d.attempt_count = 0) = $3 AND (d.error_class = 'infrastructure') = $3)
-			FROM tidemark.deferred d WHERE d.projection = $1 AND d.last_failed_at IS NOT NULL`,
+			FROM tidemark.failed d WHERE d.projection = $1 AND d.last_failed_at IS NOT NULL`,
 			"s_"+one.name, one.code, one.waits))
 	}
 	tally.Exec(t, pool, `DELETE FROM public.troubles`)
 	tally.Eventually(t, "everything is applied", func(ctx context.Context) (bool, error) {
-		if _, err := pool.Exec(ctx, `UPDATE tidemark.deferred SET next_attempt_at = now()
+		if _, err := pool.Exec(ctx, `UPDATE tidemark.failed SET next_attempt_at = now()
 			WHERE status = 'failed' AND next_attempt_at > now()`); err != nil {
 			return false, err
 		}
-		return tally.Holds(pool, `SELECT NOT EXISTS (SELECT FROM tidemark.deferred)`)(ctx)
+		return tally.Holds(pool, `SELECT NOT EXISTS (SELECT FROM tidemark.failed)`)(ctx)
 	})
 	for _, p := range projections {
 		name := p.Spec().Name

@@ -55,7 +55,7 @@ const brokenKey = "01a21831-0aaf-7001-9512-0e2cf06179e0"
 // behind creates data for operators to act on, besides the projection counted, which is rolled
 // back.
 const behind = `
-	INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status, attempt_count,
+	INSERT INTO tidemark.failed (campaign_id, projection, consumer_group, next_seq, status, attempt_count,
 		next_attempt_at, error_message, fingerprint, first_failed_at, last_failed_at)
 		VALUES ('c', 'counted', 'default', 2, 'dead', 8, 'infinity', 'no', 'f', now(), now()),
 			('d', 'counted', 'default', 2, 'dead', 8, 'infinity', 'no', 'f', now(), now());

@@ -25,7 +25,7 @@ func TestPublisher(t *testing.T) {
 		"UPDATE tidemark.journal SET payload = '{}'",
 		`SELECT * FROM tidemark.append('c',
 			'[{"type": "noted"}]')`, "INSERT INTO tidemark.operator_log (actor, act) VALUES ('me', 'x')",
-		"SELECT FROM tidemark.tokens", "SELECT FROM tidemark.deferred", "CREATE TABLE tidemark.mine (n integer)")
+		"SELECT FROM tidemark.tokens", "SELECT FROM tidemark.failed", "CREATE TABLE tidemark.mine (n integer)")
 }
 
 func TestWorkerPublishesToo(t *testing.T) {

@@ -381,7 +381,7 @@ func TestApplicationsThatReadAndConsume(t *testing.T) {
 		must(t, err)
 	}
 	refuses(t, pool, "DELETE FROM tidemark.journal", "INSERT INTO tidemark.outbox DEFAULT VALUES",
-		"UPDATE tidemark.leases SET checkpoint = 0", "SELECT FROM tidemark.deferred", "SELECT FROM tidemark.tokens",
+		"UPDATE tidemark.leases SET checkpoint = 0", "SELECT FROM tidemark.failed", "SELECT FROM tidemark.tokens",
 		"SELECT FROM tidemark.erasure_secret", "DELETE FROM tidemark.keys", "CREATE TABLE tidemark_views.x ()",
 		"SELECT FROM tidemark.operator_log", "CREATE SCHEMA mine")
 	store, err := archive.NewFolder(t.TempDir())
@@ -474,7 +474,7 @@ func TestWorkerAndReader(t *testing.T) {
 	if _, err := reader.Exec(t.Context(), "SELECT FROM tidemark_views.hashed"); err != nil {
 		t.Error(err)
 	}
-	refuses(t, reader, "SELECT FROM tidemark.journal", "SELECT FROM tidemark.deferred", "SELECT FROM tidemark.outbox",
+	refuses(t, reader, "SELECT FROM tidemark.journal", "SELECT FROM tidemark.failed", "SELECT FROM tidemark.outbox",
 		"DELETE FROM tidemark_views.counted", "CREATE TABLE mine (n integer)",
 		`SELECT * FROM tidemark.append('c', '[{"type": "noted"}]')`)
 

@@ -64,7 +64,7 @@ func calls(t *testing.T) map[string]call {
 			claimed, err := lease.Keeper{Group: "only", Owner: "w", TTL: time.Minute}.Claim(t.Context(), tx, "", group, 0)
 			return enough(err, len(claimed.Leases), 1)
 		},
-		"claim deferred": func(t *testing.T, tx pgx.Tx, _ int) error {
+		"claim failed": func(t *testing.T, tx pgx.Tx, _ int) error {
 			claimed, err := free.ClaimBehind(t.Context(), tx, []string{"p"}, group)
 			return enough(err, len(claimed.Leases), group)
 		},
@@ -309,7 +309,7 @@ func calls(t *testing.T) map[string]call {
 			_, err = journal.Find(t.Context(), tx, e.CampaignID, e.ID)
 			return err
 		},
-		"deferred pairs": func(t *testing.T, tx pgx.Tx, all int) error {
+		"pairs that are behind": func(t *testing.T, tx pgx.Tx, all int) error {
 			tag, err := tx.Exec(t.Context(), statements["queryStandings"], campaigns(group, all), "g")
 			return enough(err, int(tag.RowsAffected()), group)
 		},

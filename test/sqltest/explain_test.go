@@ -50,7 +50,7 @@ func (c cost) faults() (faults []string) {
 			case n.Type == "Hash Join":
 				faults = append(faults, n.Type)
 			case n.Type == "Seq Scan" && slices.Contains([]string{
-				"journal", "event_tags", "outbox", "leases", "deferred",
+				"journal", "event_tags", "outbox", "leases", "failed",
 				"readers", "parked", "scheduled",
 			}, n.Relation):
 				faults = append(faults, fmt.Sprintf("%s on %s of %.0f rows", n.Type, n.Relation, n.Rows*n.Loops))

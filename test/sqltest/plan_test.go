@@ -43,7 +43,7 @@ const fill = `
 	INSERT INTO tidemark.leases SELECT 'g', campaign_id, 'w', 1, '-infinity', 0 FROM tidemark.journal WHERE seq = 1;
 	INSERT INTO tidemark.leases SELECT 'held', campaign_id, 'w', 1, now() + interval '1 hour', 0 FROM tidemark.journal
 		WHERE seq = 1;
-	INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status, attempt_count,
+	INSERT INTO tidemark.failed (campaign_id, projection, consumer_group, next_seq, status, attempt_count,
 		next_attempt_at)
 	SELECT campaign_id, 'p', 'g', 1, 'failed', 1, now() - interval '1 minute' FROM tidemark.journal WHERE seq = 1;
 	INSERT INTO tidemark.scheduled (campaign_id, due_at, attempt_at, events)
@@ -102,7 +102,7 @@ func filled(t *testing.T, all int) *session {
 func grown(t *testing.T, hot map[string]call, all int) *session {
 	t.Helper()
 	s := open(t, register(t, pgtest.URL(t)))
-	for _, table := range []string{"journal", "event_tags", "outbox", "leases", "deferred", "readers", "parked", "scheduled"} {
+	for _, table := range []string{"journal", "event_tags", "outbox", "leases", "failed", "readers", "parked", "scheduled"} {
 		if _, err := s.Exec(t.Context(), "ALTER TABLE tidemark."+table+" SET (autovacuum_enabled = false)"); err != nil {
 			t.Fatal(err)
 		}

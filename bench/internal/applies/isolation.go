@@ -34,12 +34,12 @@ const (
 		SET damage = wounds.damage + EXCLUDED.damage, events = wounds.events + 1`
 
 	countWounds = `SELECT coalesce(sum(events), 0)::bigint FROM wounds`
-	countStuck  = `SELECT count(*) FROM tidemark.deferred WHERE status IN ('dead', 'failed')`
+	countStuck  = `SELECT count(*) FROM tidemark.failed WHERE status IN ('dead', 'failed')`
 	countEvents = `SELECT max(seq) FROM tidemark.journal WHERE campaign_id = (SELECT min(campaign_id)
 		FROM tidemark.journal)`
 
 	// spreadRetries spreads retries over time, as they are after a long run.
-	spreadRetries = `UPDATE tidemark.deferred SET next_attempt_at = now() + random() * make_interval(secs => $1)
+	spreadRetries = `UPDATE tidemark.failed SET next_attempt_at = now() + random() * make_interval(secs => $1)
 		WHERE status = 'failed'`
 )
 

@@ -60,7 +60,7 @@ const (
 			jsonb_build_object('id', 'cust' || lpad($1::text, 6, '0'))))))`
 
 	queryApplied = `SELECT NOT EXISTS (SELECT FROM tidemark.outbox) AND NOT EXISTS (SELECT FROM tidemark.rebuilds)
-		AND NOT EXISTS (SELECT FROM tidemark.deferred WHERE status = 'rebuilding')
+		AND NOT EXISTS (SELECT FROM tidemark.failed WHERE status = 'catching_up')
 		AND (SELECT count(*) = 4 FROM tidemark.projections)
 		AND (SELECT bool_and(position >= (SELECT max(position) FROM tidemark.journal)) FROM tidemark.readers)`
 

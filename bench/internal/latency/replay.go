@@ -19,7 +19,7 @@ const (
 	replayedKey   = "character-1"
 	replayEvery   = 20 * time.Millisecond // how often a replay that has ended is asked for again
 	caughtUp      = `SELECT coalesce(sum(events), 0) >= $1 FROM characters`
-	nothingBehind = `SELECT NOT EXISTS (SELECT FROM tidemark.deferred)`
+	nothingBehind = `SELECT NOT EXISTS (SELECT FROM tidemark.failed)`
 	visibleLive   = `SELECT coalesce((SELECT events FROM characters WHERE character_id = 'character-%d'), 0)`
 )
 

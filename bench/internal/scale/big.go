@@ -34,7 +34,7 @@ const (
 	bigPage    = 500
 
 	// The projection has nothing to do with the events that were filled.
-	caughtUp   = `DELETE FROM tidemark.deferred`
+	caughtUp   = `DELETE FROM tidemark.failed`
 	sizesOfBig = `
 		SELECT c.relname, pg_relation_size(c.oid)::float8 / p.last_value
 		FROM tidemark.journal_position p CROSS JOIN pg_class c LEFT JOIN pg_index i ON i.indexrelid = c.oid
@@ -102,7 +102,7 @@ func openBig(ctx context.Context, b *harness.Bench, db *harness.Database) (_ *bi
 	if err := s.worker.Register(ctx); err != nil {
 		return nil, err
 	}
-	if err := db.Exec(ctx, caughtUp, "VACUUM ANALYZE tidemark.deferred"); err != nil {
+	if err := db.Exec(ctx, caughtUp, "VACUUM ANALYZE tidemark.failed"); err != nil {
 		return nil, err
 	}
 	rows, err := s.pool.Query(ctx, campaignsOfBig, harness.ConsumerGroup)

@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	fewDeferred  = 5_000
-	manyDeferred = 5_000_000
+	fewFailed    = 5_000
+	manyFailed   = 5_000_000
 	pagesAtOnce  = 4 // connections of the admin listener
 	pageReadings = 9 // of each page in a round
 	pagesTimeout = 10 * time.Second
@@ -27,10 +27,10 @@ const (
 	// Of ten rows six are dead, three failed and one is rebuilding, in two projections with twenty
 	// causes each. Indexes are created afterwards, as in a restore.
 	fillPairs = `
-		INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status, attempt_count,
+		INSERT INTO tidemark.failed (campaign_id, projection, consumer_group, next_seq, status, attempt_count,
 			next_attempt_at, error_class, error_code, error_message, fingerprint, first_failed_at, last_failed_at)
 		SELECT 'campaign-' || lpad((i / 2)::text, 7, '0'), CASE i % 2 WHEN 0 THEN 'scores' ELSE 'heroes' END, $1, 1,
-			CASE WHEN i % 10 < 6 THEN 'dead' WHEN i % 10 < 9 THEN 'failed' ELSE 'rebuilding' END, 3, CASE
+			CASE WHEN i % 10 < 6 THEN 'dead' WHEN i % 10 < 9 THEN 'failed' ELSE 'catching_up' END, 3, CASE
 				WHEN i % 10 < 6 THEN 'infinity' ELSE now() + i % 3600 * interval '1 s' END,
 			CASE WHEN i % 10 < 9 THEN 'permanent' END, CASE WHEN i % 10 < 9 THEN 'error' END, CASE
 				WHEN i % 10 < 9 THEN 'cannot apply it: cause ' || i / 10 % 20 END,
@@ -85,7 +85,7 @@ func newPageSide(
 	if err := fillPages(ctx, db, pairs); err != nil {
 		return nil, fmt.Errorf("fill %d pairs: %w", pairs, err)
 	}
-	b.Logf("%d deferred pairs after %s", pairs, time.Since(start).Round(time.Millisecond))
+	b.Logf("%d pairs that are behind after %s", pairs, time.Since(start).Round(time.Millisecond))
 	pool, err := web.NewPool(ctx, db.URL, pagesAtOnce, pagesTimeout, nil)
 	if err != nil {
 		return nil, err
@@ -119,7 +119,7 @@ func fillPages(ctx context.Context, db *harness.Database, pairs int) error {
 	}
 	defer conn.Release()
 	rows, err := conn.Query(ctx, `SELECT indexrelid::regclass::text, pg_get_indexdef(indexrelid) FROM pg_index
-		WHERE indrelid = 'tidemark.deferred'::regclass AND NOT indisprimary`)
+		WHERE indrelid = 'tidemark.failed'::regclass AND NOT indisprimary`)
 	if err != nil {
 		return err
 	}
@@ -139,7 +139,7 @@ func fillPages(ctx context.Context, db *harness.Database, pairs int) error {
 			return err
 		}
 	}
-	if _, err := conn.Exec(ctx, "ALTER TABLE tidemark.deferred SET UNLOGGED"); err != nil { // read-only from here on
+	if _, err := conn.Exec(ctx, "ALTER TABLE tidemark.failed SET UNLOGGED"); err != nil { // read-only from here on
 		return err
 	}
 	for _, fill := range []struct {
@@ -148,7 +148,7 @@ func fillPages(ctx context.Context, db *harness.Database, pairs int) error {
 	}{
 		{fillPairs, []any{harness.ConsumerGroup, pairs}},
 		{fillPairsRegistry, []any{harness.ConsumerGroup}},
-		{fillPairsJournal, []any{fewDeferred / 2}},
+		{fillPairsJournal, []any{fewFailed / 2}},
 	} {
 		if _, err := conn.Exec(ctx, fill.sql, fill.args...); err != nil {
 			return err
@@ -185,12 +185,12 @@ func MeasurePages(ctx context.Context, b *harness.Bench) ([]harness.Figure, erro
 		return nil, err
 	}
 	defer func() { _ = template.Drop(context.WithoutCancel(ctx)) }()
-	few, err := newPageSide(ctx, b, template, fewDeferred)
+	few, err := newPageSide(ctx, b, template, fewFailed)
 	if err != nil {
 		return nil, err
 	}
 	defer few.close()
-	many, err := newPageSide(ctx, b, template, b.Scaled(manyDeferred))
+	many, err := newPageSide(ctx, b, template, b.Scaled(manyFailed))
 	if err != nil {
 		return nil, err
 	}
@@ -215,7 +215,7 @@ func MeasurePages(ctx context.Context, b *harness.Bench) ([]harness.Figure, erro
 		b.Logf("%-60s %8.2f ms, %8.2f ms with few: %.2f", path, large.Median(), small.Median(), ratio)
 		if ratio > worst.Ratio {
 			worst.Ratio, worst.Value, worst.To = ratio, large.Median(),
-				fmt.Sprintf("the same page (%s) with %d deferred pairs", path, fewDeferred)
+				fmt.Sprintf("the same page (%s) with %d pairs that are behind", path, fewFailed)
 		}
 	}
 	return []harness.Figure{harness.AtMost(2, worst)}, nil

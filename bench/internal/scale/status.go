@@ -36,14 +36,14 @@ const (
 			'projection_and_replay', '{}', 2, now(), now()
 		FROM generate_series(0, $2 - 1) AS c, unnest(ARRAY[1, $3]) AS s`
 	fillStatusPairs = `
-		INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status, attempt_count,
+		INSERT INTO tidemark.failed (campaign_id, projection, consumer_group, next_seq, status, attempt_count,
 			next_attempt_at, error_class, error_message, error_stack, first_failed_at, last_failed_at)
 		SELECT 'campaign-' || lpad(c::text, 7, '0'), 'p' || p, $1, 1, s.status, 1, CASE s.status WHEN 'dead' THEN 'infinity'
 			ELSE now() + interval '1 hour' END,
-			CASE WHEN s.status <> 'rebuilding' THEN CASE WHEN c % 3 = 0 THEN 'permanent'
+			CASE WHEN s.status <> 'catching_up' THEN CASE WHEN c % 3 = 0 THEN 'permanent'
 				ELSE 'transient' END END, 'bad payload', repeat('x', 200), now(), now()
 		FROM generate_series(0, $2 - 1) AS c, generate_series(1, $3) AS p,
-			LATERAL (SELECT CASE WHEN c % 10 < 2 THEN 'dead' WHEN c % 10 < 5 THEN 'failed' ELSE 'rebuilding' END AS status) AS s`
+			LATERAL (SELECT CASE WHEN c % 10 < 2 THEN 'dead' WHEN c % 10 < 5 THEN 'failed' ELSE 'catching_up' END AS status) AS s`
 )
 
 // readStatus returns the median time to read the sections that grow with the backlog, in
@@ -52,7 +52,7 @@ func readStatus(ctx context.Context, reader *status.Reader, n int) (float64, err
 	var times harness.Samples
 	for range n {
 		start := time.Now()
-		s, err := reader.Read(ctx, status.SectionQueue, status.SectionLag, status.SectionDeferred)
+		s, err := reader.Read(ctx, status.SectionQueue, status.SectionLag, status.SectionFailed)
 		if err != nil {
 			return 0, err
 		}
@@ -132,6 +132,6 @@ func MeasureStatus(ctx context.Context, b *harness.Bench) ([]harness.Figure, err
 	}
 	return []harness.Figure{harness.AtMost(2, harness.Figure{
 		Name: "status_ten_million", Value: samples[0].Median(), Unit: "ms", Ratio: samples[0].Over(samples[1]),
-		To: fmt.Sprintf("queue, lag and deferred pairs with %d rows and %d pairs", shortOutbox, fewPairs),
+		To: fmt.Sprintf("queue, lag and pairs that are behind with %d rows and %d pairs", shortOutbox, fewPairs),
 	})}, nil
 }

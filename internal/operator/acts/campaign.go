@@ -59,7 +59,7 @@ func campaignActs() []*Act {
 			}
 			d.Told = func(*admin.Outcome) Told {
 				return Told{
-					"Replay begun: projections are listed as rebuilding until they have caught up.",
+					"Replay begun: projections are listed as catching up until they have caught up.",
 					[]string{"campaign", "show", in.Campaigns[0]},
 				}
 			}

@@ -173,14 +173,14 @@ func callViews() []*View {
 			Short: "Count the backlog by status and show its oldest entry",
 			Long: "Count the backlog of each consumer group by status and show the oldest entry that a worker could " +
 				"take now. With --status or --limit it also lists entries. Counts above some thousand are estimates, " +
-				"marked with ~. Pending, processing and paused count events; failed, dead and rebuilding count " +
+				"marked with ~. Pending, processing and paused count events; failed, dead and catching up count " +
 				"campaigns of a projection. Pauses counts those of the group, its projections and campaigns; group " +
 				"list names them.",
 			Examples: []string{"outbox report", "outbox report --status failed --limit 100 --json"},
 			Empty:    noGroup,
 		}, lists[*everything, queueReport]{
 			All:     readQueue,
-			Columns: "GROUP|PENDING|PROCESSING|PAUSED|FAILED|DEAD|REBUILDING|PAUSES|AGE|OLDEST",
+			Columns: "GROUP|PENDING|PROCESSING|PAUSED|FAILED|DEAD|CATCHING UP|PAUSES|AGE|OLDEST",
 			Row: func(g queueReport) []table.Cell {
 				oldest, age := table.OrDash(""), table.NumberText("-")
 				if e := g.Oldest; e != nil {
@@ -193,7 +193,7 @@ func callViews() []*View {
 				return table.Row(g.Group, table.About(g.Pending, g.Estimated, table.Plain),
 					table.About(g.Processing, g.Estimated, table.Plain), table.About(g.Paused, g.Estimated, table.Warning),
 					table.About(g.Failed, g.Estimated, table.Warning), table.About(g.Dead, g.Estimated, table.Alarm),
-					table.About(g.Rebuilding, g.Estimated, table.Plain), table.Number(g.Pauses, table.Warning), age, oldest)
+					table.About(g.CatchingUp, g.Estimated, table.Plain), table.Number(g.Pauses, table.Warning), age, oldest)
 			},
 		}),
 		list(View{

@@ -140,7 +140,7 @@ func showCampaign(page *table.Page, d *Campaign) {
 			return table.Row(s.Group, s.Checkpoint, table.Number(s.Behind, table.Warning), leaseCell(s.Place))
 		}))
 	}
-	Section(page, "Projections that are behind", "listFailed", d.Deferred)
+	Section(page, "Projections that are behind", "listFailed", d.Failed)
 	Section(page, "Paused", "listPauses", d.Pauses)
 	Section(page, "Left out", "listResolutions", d.Resolutions)
 	Section(page, "Log", "listFailedLog", d.History)

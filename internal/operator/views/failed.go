@@ -18,7 +18,7 @@ type limited struct {
 	Limit int `page:"limit" min:"1" default:"100" help:"maximum number of items"`
 }
 
-// failedFilter chooses failed campaigns, also by status, rebuilding ones included.
+// failedFilter chooses failed campaigns, also by status, those that catch up included.
 type failedFilter struct {
 	admin.FailedFilter
 	Status []failed.Status `among:"failed statuses" help:"only with this status"`
@@ -75,7 +75,7 @@ func failedViews() []*View {
 			Read: func(ctx context.Context, from Reader, in *failedList) ([]failed.Campaign, any, error) {
 				f := in.filter()
 				f.After, f.Limit = in.After, in.Limit
-				if from.Look > 0 && !slices.Contains(in.Status, failed.Rebuilding) {
+				if from.Look > 0 && !slices.Contains(in.Status, failed.CatchingUp) {
 					found, end, err := failed.Search(ctx, from.Pool, f, from.Look)
 					return found, placed(end), err
 				}

@@ -54,7 +54,7 @@ type ProjectionState struct {
 	rebuild.Registered
 	Failed     int64 // campaigns or keys, like the next two
 	Dead       int64
-	Rebuilding int64
+	CatchingUp int64
 	Behind     int64        // events not applied yet
 	Estimated  bool         // some of these are too many to count
 	Pause      *pause.Pause // nil: it is not paused
@@ -107,11 +107,11 @@ func groupViews() []*View {
 			Empty:    "No projection yet: the first worker registers its own.",
 		}, lists[*everything, ProjectionState]{
 			All:     readProjections,
-			Columns: "PROJECTION|GROUP|VERSION|SCOPE|STATE|FAILED|DEAD|REBUILDING|LAG|TABLES|PAUSED",
+			Columns: "PROJECTION|GROUP|VERSION|SCOPE|STATE|FAILED|DEAD|CATCHING UP|LAG|TABLES|PAUSED",
 			Row: func(p ProjectionState) []table.Cell {
 				tables := slice.Of(p.Tables, func(name string) string { return p.Schema + "." + name })
 				return table.Row(p.Name, p.Group, p.Version, p.Scope, p.State, table.About(p.Failed, p.Estimated, table.Warning),
-					table.About(p.Dead, p.Estimated, table.Alarm), table.About(p.Rebuilding, p.Estimated, table.Plain),
+					table.About(p.Dead, p.Estimated, table.Alarm), table.About(p.CatchingUp, p.Estimated, table.Plain),
 					table.About(p.Behind, p.Estimated, table.Plain), strings.Join(tables, " "), pauseCell(p.Pause))
 			},
 		}),
@@ -228,7 +228,7 @@ func readProjections(ctx context.Context, from Reader, _ *everything) (states []
 	for _, p := range all {
 		state := ProjectionState{Registered: p}
 		campaigns := map[failed.Status]*int64{
-			failed.Failed: &state.Failed, failed.Dead: &state.Dead, failed.Rebuilding: &state.Rebuilding,
+			failed.Failed: &state.Failed, failed.Dead: &state.Dead, failed.CatchingUp: &state.CatchingUp,
 		}
 		for _, sum := range sums {
 			if sum.Projection == p.Name {

@@ -25,7 +25,7 @@ type Campaign struct {
 	CampaignID  string
 	Head        Head
 	Groups      []Standing // one per consumer group
-	Deferred    []failed.Campaign
+	Failed      []failed.Campaign
 	Pauses      []pause.Pause // that stop the campaign
 	History     []failed.Record
 	Resolutions []lookback.Resolution
@@ -65,7 +65,7 @@ func ReadCampaign(ctx context.Context, pool *pgxpool.Pool, head event.Event) (*C
 		}
 		c.Groups = append(c.Groups, s)
 	}
-	if c.Deferred, err = failed.List(ctx, pool, failed.Filter{CampaignID: id, Limit: campaignFailed}); err != nil {
+	if c.Failed, err = failed.List(ctx, pool, failed.Filter{CampaignID: id, Limit: campaignFailed}); err != nil {
 		return nil, err
 	}
 	pauses, err := pause.List(ctx, pool, "", nil, 0)

@@ -4,6 +4,6 @@
 // the partition's rows moves its place, fenced by owner and generation. A process reads the journal
 // once for all of its partitions that are near each other.
 //
-// An event that fails holds back its key: a row of tidemark.deferred, whose campaign_id is the key
+// An event that fails holds back its key: a row of tidemark.failed, whose campaign_id is the key
 // and whose next_seq is the event's position. Other keys go on.
 package across

@@ -165,7 +165,7 @@ func (a *Applier) applyUnlessLost(
 // A COMMIT without an answer may have happened. Its error counts as the infrastructure's, so
 // nothing is redone from this process's memory: the crew drops the units and gives their leases
 // back. The next worker to claim the campaigns, perhaps this one, reads the checkpoint and the
-// places of deferred campaigns from the database. If that claim overtakes the COMMIT, the fence
+// places of campaigns that are behind from the database. If that claim overtakes the COMMIT, the fence
 // lets only one of them through: both write the lease row.
 func (a *Applier) applyBatched(ctx context.Context, units []*Unit, t *Transaction) (n int, done []*Unit, err error) {
 	if t == nil {

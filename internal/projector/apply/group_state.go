@@ -12,11 +12,11 @@ import (
 )
 
 // groupState is a transaction's group: its units and their events, their rows of the registry and
-// of tidemark.deferred, and the failures. It sends nothing.
+// of tidemark.failed, and the failures. It sends nothing.
 type groupState struct {
 	Units     []*Unit
 	view      *registry.View
-	standings map[string]map[string]*failed.Standing // deferred campaigns, by campaign and projection
+	standings map[string]map[string]*failed.Standing // campaigns that are behind, by campaign and projection
 	// events that operators have resolved, by projection (without its table set) and campaign
 	LeftOut  map[failed.Key][]int64
 	Events   []event.Event // of all units, in order
@@ -24,7 +24,7 @@ type groupState struct {
 	verdicts map[failure.Verdict]error // known failures of events, before they are tried
 }
 
-// stop adds a deferred campaign: its projection leaves it out.
+// stop adds a campaign that is behind: its projection leaves it out.
 func (h *groupState) stop(d *failed.Standing) {
 	if h.standings[d.CampaignID] == nil {
 		h.standings[d.CampaignID] = map[string]*failed.Standing{}

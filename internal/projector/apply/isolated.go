@@ -17,7 +17,7 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/projection"
 )
 
-// applyIsolated redoes a failed group one campaign at a time, so only the culprit is deferred. It
+// applyIsolated redoes a failed group one campaign at a time, so only the culprit is behind. It
 // drops units whose lease is lost, and returns only errors of the infrastructure.
 func (a *Applier) applyIsolated(ctx context.Context, units []*Unit, events int) (applied int, err error) {
 	type campaign struct {

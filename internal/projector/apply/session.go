@@ -29,7 +29,7 @@ type session struct {
 	patient  bool          // the total time it waits for locks is bounded
 	took     time.Duration // the last attempt at events of a projection
 	blockers string        // who blocked its statements, when last looked up; "": unknown
-	trying   bool          // it is rolled back, and moves no deferred campaign
+	trying   bool          // it is rolled back, and moves no campaign that is behind
 	reacting *groupstate.Reacting
 }
 

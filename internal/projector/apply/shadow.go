@@ -178,7 +178,7 @@ func (s *shadow) tryUnit(ctx context.Context, t *Transaction, u *Unit) (again bo
 		s.p.Metrics.Shadow.Applied.WithLabelValues(k.Name).Add(float64(n))
 		switch {
 		case end == math.MaxInt64:
-		case u.Standing == nil: // from here on it would be deferred
+		case u.Standing == nil: // from here on it would be behind
 			t.stop(&failed.Standing{CampaignID: u.Lease.CampaignID, Projection: k.Name})
 		default:
 			again = false

@@ -137,7 +137,7 @@ func (t *Transaction) fileFailed() {
 	}
 }
 
-// moveFailed moves the deferred campaigns of catch-up units, and removes those that have caught up.
+// moveFailed moves the campaigns that are behind of catch-up units, and removes those that have caught up.
 func (t *Transaction) moveFailed() {
 	var moved, caughtUp []failed.Standing
 	for _, u := range t.Units {

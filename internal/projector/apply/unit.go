@@ -14,7 +14,7 @@ import (
 )
 
 // Unit is a campaign to move forward under its lease: live work for all projections in step, from
-// the checkpoint on; or one deferred projection, from its place up to the checkpoint.
+// the checkpoint on; or one projection that is behind, from its place up to the checkpoint.
 type Unit struct {
 	Lease    lease.Lease
 	Standing *failed.Standing // nil: live work
@@ -28,7 +28,7 @@ type Unit struct {
 	hashed     *int64          // the hash of their ids; nil: not read yet
 	Unreadable map[int64]error // by seq: why events cannot be brought to their current version
 	More       bool            // there may be events beyond those read
-	outdated   bool            // the deferred campaign has changed since the claim
+	outdated   bool            // the campaign that is behind has changed since the claim
 }
 
 // Live returns the unit of a campaign for all projections in step.
@@ -36,7 +36,7 @@ func Live(l lease.Lease) *Unit {
 	return &Unit{Lease: l, Place: l.Checkpoint, Until: math.MaxInt64}
 }
 
-// CatchUp returns the unit of a projection's deferred campaign.
+// CatchUp returns the unit of a projection's campaign that is behind.
 func CatchUp(l lease.Lease, p *failed.Standing) *Unit {
 	return &Unit{Lease: l, Standing: p, Place: p.NextSeq - 1, Until: l.Checkpoint}
 }

@@ -49,7 +49,7 @@ type Rebuild struct {
 	FromVersion int // version of the tables that are read
 	Version     int // version being built; 0: not known yet
 	// "requested" until a worker that has the code begins, "copying" while ranges of campaigns are
-	// copied, "copied" or "joining" while the others are deferred, "active" while they catch up
+	// copied, "copied" or "joining" while the others are behind, "active" while they catch up
 	State string
 	Request
 	ActiveAt  *time.Time // when its tables were made; nil: not yet
@@ -81,11 +81,11 @@ type Backlog struct {
 }
 
 // NameOf returns the name under which a projection's rebuild is paused and resumed
-// (internal/store/pause), and its deferred campaigns are found (internal/store/failed).
+// (internal/store/pause), and its campaigns that are behind are found (internal/store/failed).
 func NameOf(projection string) string { return registry.NextTables.Of(projection) }
 
 // Rebuilds lists the rebuilds under way, or one projection's, ordered by name. It counts up to
-// 10,000 deferred campaigns; beyond that, figures are estimated.
+// 10,000 campaigns that are behind; beyond that, figures are estimated.
 func Rebuilds(ctx context.Context, db event.Querier, projection string) ([]Rebuild, error) {
 	return rows.All(ctx, db, pgx.RowToStructByPos[Rebuild], "list rebuilds", queryProgress, projection)
 }

@@ -72,12 +72,12 @@ const (
 
 	queryKeepLonger = `UPDATE tidemark.projections SET kept_until = clock_timestamp() + interval '1 hour' WHERE name = $1`
 
-	// queryBehind counts deferred campaigns that prevent a swap, by their index: up to 1 that still
+	// queryBehind counts campaigns that are behind that prevent a swap, by their index: up to 1 that still
 	// catches up, and up to $3 + 1 that are failed or dead.
 	queryBehind = `SELECT
-		(SELECT count(*) FROM (SELECT FROM tidemark.deferred d WHERE d.consumer_group = $1 AND d.projection = $2
-			AND d.status = 'rebuilding' LIMIT 1) x),
-		(SELECT count(*) FROM (SELECT FROM tidemark.deferred d WHERE d.consumer_group = $1 AND d.projection = $2
+		(SELECT count(*) FROM (SELECT FROM tidemark.failed d WHERE d.consumer_group = $1 AND d.projection = $2
+			AND d.status = 'catching_up' LIMIT 1) x),
+		(SELECT count(*) FROM (SELECT FROM tidemark.failed d WHERE d.consumer_group = $1 AND d.projection = $2
 			AND d.status IN ('failed', 'dead') LIMIT $3 + 1) x)`
 
 	// The statements of copying. The cursor's row is locked while the leases' primary key yields the next range.
@@ -94,8 +94,8 @@ const (
 	queryCopying = `SELECT EXISTS (SELECT FROM tidemark.projections p WHERE p.name = $1 AND p.version = $2
 		AND p.state = 'copying')`
 
-	// queryRangeFiled walks the primary key of deferred campaigns through the range.
-	queryRangeFiled = `SELECT d.campaign_id FROM tidemark.deferred d WHERE d.consumer_group = $1 AND d.projection = $2
+	// queryRangeFiled walks the primary key of campaigns that are behind through the range.
+	queryRangeFiled = `SELECT d.campaign_id FROM tidemark.failed d WHERE d.consumer_group = $1 AND d.projection = $2
 		AND d.campaign_id > $3 AND d.campaign_id <= $4`
 	queryRangeDone = `INSERT INTO tidemark.rebuild_ranges (projection, first, last, campaigns, events)
 		VALUES ($1, $2, $3, $4, $5)`
@@ -111,11 +111,11 @@ const (
 	queryBeginCopy    = `UPDATE tidemark.projections SET state = 'copying' WHERE name = $1`
 	queryForgetRanges = `DELETE FROM tidemark.rebuild_ranges WHERE projection = $1`
 
-	// queryMoreBehind and queryCountBehind read the index of the projection's deferred campaigns:
+	// queryMoreBehind and queryCountBehind read the index of the projection's campaigns that are behind:
 	// the first one up to $3 + 1 rows, under the registry's lock; the second one all of them.
-	queryMoreBehind = `SELECT count(*) > $3 FROM (SELECT FROM tidemark.deferred d WHERE d.consumer_group = $1
+	queryMoreBehind = `SELECT count(*) > $3 FROM (SELECT FROM tidemark.failed d WHERE d.consumer_group = $1
 		AND d.projection = $2 LIMIT $3 + 1) x`
-	queryCountBehind = `SELECT count(*) FROM tidemark.deferred d WHERE d.consumer_group = $1 AND d.projection = $2`
+	queryCountBehind = `SELECT count(*) FROM tidemark.failed d WHERE d.consumer_group = $1 AND d.projection = $2`
 
 	// queryPassing returns the columns of a schema's tables whose default depends on time or chance.
 	queryPassing = `SELECT c.relname || '.' || a.attname
@@ -125,7 +125,7 @@ const (
 		WHERE n.nspname = $1 AND pg_catalog.pg_get_expr(d.adbin,
 			d.adrelid) ~* '(now[(][)]|timestamp[(][)]|current_(timestamp|date|time)|localtime|random|uuid_generate)'`
 
-	// queryProgress sums up what is left of each rebuild. It counts up to 10,000 deferred
+	// queryProgress sums up what is left of each rebuild. It counts up to 10,000 campaigns that are behind
 	// campaigns, and probes the lease of each; if there are more, these stand for the rest.
 	queryProgress = `SELECT r.projection, p.consumer_group, l.version,
 			CASE WHEN p.version < 0 THEN r.version ELSE p.version END, p.state, r.max_share, r.allow_failed,
@@ -144,20 +144,20 @@ const (
 				FROM tidemark.rebuild_ranges c WHERE c.projection = p.name
 		) c
 		CROSS JOIN LATERAL (
-			SELECT coalesce(sum(s.pairs) FILTER (WHERE s.status = 'rebuilding'), 0)::bigint AS rebuilding,
+			SELECT coalesce(sum(s.pairs) FILTER (WHERE s.status = 'catching_up'), 0)::bigint AS rebuilding,
 				coalesce(sum(s.pairs) FILTER (WHERE s.status = 'failed'), 0)::bigint AS failed,
 				coalesce(sum(s.pairs) FILTER (WHERE s.status = 'dead'), 0)::bigint AS dead,
 					coalesce(bool_or(s.estimated), false) AS estimated
-			FROM tidemark.deferred_report(5000, 24) s WHERE s.consumer_group = p.consumer_group AND s.projection = p.name
+			FROM tidemark.failed_report(5000, 24) s WHERE s.consumer_group = p.consumer_group AND s.projection = p.name
 		) q
 		CROSS JOIN LATERAL (
 			SELECT count(*) AS looked, coalesce(sum(greatest(coalesce(e.checkpoint, 0) - d.next_seq + 1, 0)),
 				0)::bigint AS events
 			FROM (
-				(SELECT d.campaign_id, d.next_seq FROM tidemark.deferred d
+				(SELECT d.campaign_id, d.next_seq FROM tidemark.failed d
 				WHERE d.consumer_group = p.consumer_group AND d.projection = p.name AND d.next_attempt_at < 'infinity' LIMIT 10000)
 				UNION ALL
-				(SELECT d.campaign_id, d.next_seq FROM tidemark.deferred d
+				(SELECT d.campaign_id, d.next_seq FROM tidemark.failed d
 				WHERE d.status IN ('failed', 'dead') AND d.consumer_group = p.consumer_group AND d.projection = p.name
 					AND d.status = 'dead' AND d.next_attempt_at = 'infinity' LIMIT 10000)
 			) d

@@ -24,7 +24,7 @@ import (
 
 // The tables of a rebuild have no readers, so workers copy ranges of campaigns without leases. One
 // transaction applies all events up to the checkpoints, and records that the range is done. Ranges
-// that fail, or whose worker dies, are deferred from the first event on. A worker that moves a
+// that fail, or whose worker dies, are behind from the first event on. A worker that moves a
 // campaign meanwhile defers it, to start over with its rows deleted.
 
 const (
@@ -150,7 +150,7 @@ func (b *Rebuilder) nextRange(
 	return r, nil
 }
 
-// CopyRange applies the events of a range's campaigns, without those that are deferred already.
+// CopyRange applies the events of a range's campaigns, without those that are behind already.
 func (b *Rebuilder) CopyRange(ctx context.Context, k *registry.Projection, r campaignRange) (err error) {
 	ctx, span := b.Traced(ctx, "copy", k)
 	events := int64(0)

@@ -32,7 +32,7 @@ func ours(ctx context.Context, db event.Querier, schema string) (bool, error) {
 }
 
 // AbortRebuild ends a projection's rebuild after the groups under way. It removes its tables,
-// deferred campaigns and functions. Workers do not begin that version or a lower one by themselves
+// campaigns that are behind and functions. Workers do not begin that version or a lower one by themselves
 // again. If the tables belong to a role that the session is no member of, left is true: no worker
 // applies to them any more, and a worker of that role removes them. Errors are [ErrNoRebuild],
 // [*exchange.GuestsError], and the database's; after one, call it again.
@@ -85,7 +85,7 @@ func still(seen registry.Registered) func(pgx.Tx, *lockedSet) error {
 	}
 }
 
-// withdraw removes a set of tables, except the live one, and its deferred campaigns. The first
+// withdraw removes a set of tables, except the live one, and its campaigns that are behind. The first
 // transaction takes the set from the workers and calls first with the set's row, or nil. From then on
 // no worker follows the set, so the rest is done in steps that can be repeated. It returns ErrNotOurs
 // if the session may not do the last one.
@@ -149,7 +149,7 @@ func take(
 	return set, err
 }
 
-// dropCampaigns deletes the deferred campaigns of a set that is taken, some at a time.
+// dropCampaigns deletes the campaigns that are behind of a set that is taken, some at a time.
 func dropCampaigns(ctx context.Context, db registry.Beginner, name string, set *lockedSet) error {
 	for n := int64(1); n > 0; {
 		if err := pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error {
@@ -173,7 +173,7 @@ func withdrawn(ctx context.Context, tx pgx.Tx, name string, set *lockedSet) (boo
 	return err == nil && sets[set.Name] != nil && sets[set.Name].Version == Withdrawn, err
 }
 
-// dropSet removes a set of tables that no worker follows once the transaction ends, and its deferred campaigns.
+// dropSet removes a set of tables that no worker follows once the transaction ends, and its campaigns that are behind.
 func dropSet(ctx context.Context, tx pgx.Tx, set *lockedSet) error {
 	for n := int64(1); n > 0; {
 		var err error
@@ -184,7 +184,7 @@ func dropSet(ctx context.Context, tx pgx.Tx, set *lockedSet) error {
 	return dropTables(ctx, tx, set)
 }
 
-// dropTables is dropSet without the deferred campaigns: once the transaction ends no worker follows
+// dropTables is dropSet without the campaigns that are behind: once the transaction ends no worker follows
 // them, and [registry.ClearLeft] deletes them.
 func dropTables(ctx context.Context, tx pgx.Tx, set *lockedSet) error {
 	if set.SchemaName != "" {

@@ -17,14 +17,14 @@ import (
 // ErrUnknownProjection is returned for a projection that is not registered.
 var ErrUnknownProjection = errors.New("no such projection is registered")
 
-// Remove removes a projection from the registry, with its deferred campaigns, its pause, its
+// Remove removes a projection from the registry, with its campaigns that are behind, its pause, its
 // rebuild and its previous tables. If tables is set, it drops the projection's own tables too. It
 // waits for groups under way. From then on workers leave the projection alone, but one that starts
 // with it registers it again. A table that others depend on is an error, and nothing is removed. So is a table of
 // a role that the session is no member of ([ErrNotOurs]).
 // NAME~next and NAME~previous are unknown here.
 //
-// Workers wait only while the row and the tables are deleted. Deferred campaigns follow; if that
+// Workers wait only while the row and the tables are deleted. Its campaigns that are behind follow; if that
 // fails, registering a projection of that name deletes the rest.
 func Remove(ctx context.Context, db registry.Beginner, name string, tables bool, act failed.Act) (err error) {
 	defer rows.Explain(&err, "remove projection %q", name)

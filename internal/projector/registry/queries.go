@@ -135,9 +135,9 @@ const (
 
 // queryLeft probes the indexes of failed campaigns for all sets of a projection's tables.
 const queryLeft = `SELECT EXISTS (SELECT FROM unnest(ARRAY[$2, $2 || '~next', $2 || '~previous']) AS s (name) WHERE
-	EXISTS (SELECT FROM tidemark.deferred d WHERE d.consumer_group = $1 AND d.projection = s.name
+	EXISTS (SELECT FROM tidemark.failed d WHERE d.consumer_group = $1 AND d.projection = s.name
 		AND d.next_attempt_at < 'infinity')
-	OR EXISTS (SELECT FROM tidemark.deferred d WHERE d.consumer_group = $1 AND d.projection = s.name
+	OR EXISTS (SELECT FROM tidemark.failed d WHERE d.consumer_group = $1 AND d.projection = s.name
 		AND d.status IN ('failed', 'dead')))`
 
 // The checks at start. They lock nothing that others use, and their objects are rolled back.

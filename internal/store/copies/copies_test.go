@@ -94,7 +94,7 @@ func lost() map[string]lack {
 		"a failed key is beyond the sequence": {
 			`WITH p AS (INSERT INTO tidemark.projections (name, consumer_group, version, schema_name, table_names, state, scope)
 		VALUES ('totals', 'default', 1, 'public', '{}', 'active', 'journal'))
-		INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status, next_attempt_at)
+		INSERT INTO tidemark.failed (campaign_id, projection, consumer_group, next_seq, status, next_attempt_at)
 		VALUES ('k', 'totals', 'default', 61, 'dead', 'infinity')`,
 			positions, "stands at 10, and a failed key of totals has 60",
 		},
@@ -142,7 +142,7 @@ func TestWhatACopyLacksIsFoundAndRepaired(t *testing.T) {
 			var most int64
 			if err := pool.QueryRow(t.Context(), `SELECT greatest(max(j.position), (SELECT max(position) FROM tidemark.readers),
 				(SELECT max(last_position) FROM tidemark.archives), (SELECT max(position) FROM tidemark.event_tags),
-				(SELECT max(next_seq) - 1 FROM tidemark.deferred)) FROM tidemark.journal j`).Scan(&most); err != nil {
+				(SELECT max(next_seq) - 1 FROM tidemark.failed)) FROM tidemark.journal j`).Scan(&most); err != nil {
 				t.Fatal(err)
 			}
 			if added[0].Position != most {

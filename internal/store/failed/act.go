@@ -87,7 +87,7 @@ func lockOne(ctx context.Context, tx pgx.Tx, key Key) (candidate, error) {
 		return candidate{}, err
 	case len(found) == 0:
 		return candidate{}, ErrNotFound
-	case found[0].Status == Rebuilding:
+	case found[0].Status == CatchingUp:
 		return candidate{}, fmt.Errorf("%w: it is being rebuilt and has not failed at event %d", ErrConflict,
 			found[0].NextSeq)
 	}

@@ -19,7 +19,7 @@ import (
 
 // Errors of acts on one failed campaign.
 var (
-	// ErrNotFound: the campaign is not deferred; it may have caught up meanwhile. Returned by [Show],
+	// ErrNotFound: the campaign is not behind; it may have caught up meanwhile. Returned by [Show],
 	// [Requeue], [RequeueSeq] and [Resolve].
 	ErrNotFound = errors.New("no such failed campaign")
 	// ErrConflict: the campaign has not failed, or stands at another event. Returned by [Requeue] and [Resolve].
@@ -38,13 +38,13 @@ type Status string
 
 // The statuses of a failed campaign.
 const (
-	Failed     Status = "failed"     // the projection could not apply the event; a retry is due at NextAttemptAt
-	Dead       Status = "dead"       // as Failed, but only an operator can retry it
-	Rebuilding Status = "rebuilding" // the projection is catching up with the campaign
+	Failed     Status = "failed"      // the projection could not apply the event; a retry is due at NextAttemptAt
+	Dead       Status = "dead"        // as Failed, but only an operator can retry it
+	CatchingUp Status = "catching_up" // the projection is catching up with the campaign
 )
 
 // Statuses returns all statuses.
-func Statuses() []Status { return []Status{Failed, Dead, Rebuilding} }
+func Statuses() []Status { return []Status{Failed, Dead, CatchingUp} }
 
 // Key names a failed campaign: a projection and a campaign.
 type Key struct {
@@ -61,7 +61,7 @@ func (k Key) validate() error {
 }
 
 // Campaign is a projection that is behind its consumer group in a campaign: a row of
-// tidemark.deferred. The fields from EventID on, except Reset, describe the failure at event
+// tidemark.failed. The fields from EventID on, except Reset, describe the failure at event
 // NextSeq. They are zero if that event has not failed.
 type Campaign struct {
 	Key

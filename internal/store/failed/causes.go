@@ -101,10 +101,10 @@ type Sum struct {
 	Group      string // consumer group
 	Projection string
 	Status     Status
-	Class      string // infrastructure, transient, permanent or lock; empty: unknown, or rebuilding
+	Class      string // infrastructure, transient, permanent or lock; empty: unknown, or catching up
 	Campaigns  int64
 	Estimated  bool       // too many to count: Campaigns is approximate
-	Since      *time.Time // when the first of them failed; nil: rebuilding
+	Since      *time.Time // when the first of them failed; nil: catching up
 }
 
 // Report sums up all failed campaigns as of one moment, ordered by group, projection, status and

@@ -14,7 +14,7 @@ import (
 // causes.
 func fillFailures(t *testing.T, pool *pgxpool.Pool, n int) {
 	t.Helper()
-	const fill = `INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status,
+	const fill = `INSERT INTO tidemark.failed (campaign_id, projection, consumer_group, next_seq, status,
 		next_attempt_at, error_class, error_code, error_message, fingerprint, first_failed_at, last_failed_at)
 		SELECT 'c' || lpad(i::text, 6, '0'), CASE WHEN i % 2 = 0 THEN 'even' ELSE 'odd' END, 'default', 1, CASE
 			WHEN i % 3 = 0 THEN 'failed' ELSE 'dead' END,
@@ -137,7 +137,7 @@ func TestSearchLooksAtNoMoreThanItMay(t *testing.T) {
 			}
 		}
 	}
-	if _, _, err := failed.Search(t.Context(), pool, failed.Filter{Status: []failed.Status{failed.Rebuilding}},
+	if _, _, err := failed.Search(t.Context(), pool, failed.Filter{Status: []failed.Status{failed.CatchingUp}},
 		10); err == nil {
 		t.Error("pairs that are being rebuilt are searched")
 	}
@@ -147,10 +147,10 @@ func TestLastOfACauseIsTheLastOfItsCampaigns(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
 	fillFailures(t, pool, 60)
-	if _, err := pool.Exec(t.Context(), `UPDATE tidemark.deferred AS d SET
+	if _, err := pool.Exec(t.Context(), `UPDATE tidemark.failed AS d SET
 			first_failed_at = timestamptz '2026-01-01 00:00Z' + (100 - n) * interval '1 h',
 			last_failed_at = timestamptz '2026-02-01 00:00Z' + (CASE WHEN n % 2 = 0 THEN n ELSE 100 - n END) * interval '1 h'
-		FROM (SELECT campaign_id AS id, substr(campaign_id, 2)::integer AS n FROM tidemark.deferred) AS o
+		FROM (SELECT campaign_id AS id, substr(campaign_id, 2)::integer AS n FROM tidemark.failed) AS o
 		WHERE o.id = d.campaign_id`); err != nil {
 		t.Fatal(err)
 	}
@@ -160,7 +160,7 @@ func TestLastOfACauseIsTheLastOfItsCampaigns(t *testing.T) {
 	}
 	for _, c := range causes {
 		var first, last time.Time
-		if err := pool.QueryRow(t.Context(), `SELECT min(first_failed_at), max(last_failed_at) FROM tidemark.deferred
+		if err := pool.QueryRow(t.Context(), `SELECT min(first_failed_at), max(last_failed_at) FROM tidemark.failed
 			WHERE projection = $1 AND fingerprint = $2`, c.Projection, c.Fingerprint).Scan(&first, &last); err != nil {
 			t.Fatal(err)
 		}

@@ -23,5 +23,5 @@
 //
 // It does not decide what to do with a failure: the projector's policy does. It does not keep payloads.
 //
-// The package owns tidemark.deferred, failure_log and resolutions. All functions are safe for concurrent use.
+// The package owns tidemark.failed, failure_log and resolutions. All functions are safe for concurrent use.
 package failed

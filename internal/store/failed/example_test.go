@@ -39,7 +39,7 @@ func ExampleRequeuePlaces() {
 	}
 
 	err := pgtest.Example(func(ctx context.Context, pool *pgxpool.Pool) error {
-		if _, err := pool.Exec(ctx, `INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq,
+		if _, err := pool.Exec(ctx, `INSERT INTO tidemark.failed (campaign_id, projection, consumer_group, next_seq,
 			status, error_code)
 			VALUES ('c1', 'ledger', 'default', 3, 'dead', '22012'), ('c2', 'ledger', 'default', 7, 'dead', 'error')`); err != nil {
 			return err

@@ -57,7 +57,7 @@ func fail(
 	t *testing.T, pool *pgxpool.Pool, status failed.Status, projection, campaign string, seq int64,
 ) failed.Key {
 	t.Helper()
-	exec(t, pool, `INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status,
+	exec(t, pool, `INSERT INTO tidemark.failed (campaign_id, projection, consumer_group, next_seq, status,
 		attempt_count, next_attempt_at, projection_version,
 			event_id, event_type, error_class, error_code, error_message, error_stack, fingerprint, worker, first_failed_at,
 				last_failed_at)
@@ -71,18 +71,18 @@ func fail(
 // rebuild inserts a campaign of group g that catches up.
 func rebuild(t *testing.T, pool *pgxpool.Pool, projection, campaign string, seq int64) failed.Key {
 	t.Helper()
-	exec(t, pool, `INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status)
-		VALUES ($1, $2, 'g', $3, 'rebuilding')`, campaign, projection, seq)
+	exec(t, pool, `INSERT INTO tidemark.failed (campaign_id, projection, consumer_group, next_seq, status)
+		VALUES ($1, $2, 'g', $3, 'catching_up')`, campaign, projection, seq)
 	return failed.Key{Projection: projection, CampaignID: campaign}
 }
 
-// standing returns a row of tidemark.deferred in one line.
+// standing returns a row of tidemark.failed in one line.
 func standing(t *testing.T, pool *pgxpool.Pool, key failed.Key) string {
 	t.Helper()
 	return query[string](t, pool, `SELECT concat_ws(' ', next_seq, status, 'attempts', attempt_count,
 			CASE WHEN next_attempt_at = 'infinity' THEN 'never' WHEN next_attempt_at <= now() THEN 'due'
 				ELSE 'later' END, coalesce(error_code, 'no error'))
-		FROM tidemark.deferred WHERE campaign_id = $1 AND projection = $2`, key.CampaignID, key.Projection)
+		FROM tidemark.failed WHERE campaign_id = $1 AND projection = $2`, key.CampaignID, key.Projection)
 }
 
 // logged returns the failure log, oldest first.

@@ -35,9 +35,9 @@ const listLimit = 100
 
 // acting returns the filter for an act: failed and dead campaigns only.
 func (f Filter) acting() (Filter, error) {
-	if slices.Contains(f.Status, Rebuilding) {
+	if slices.Contains(f.Status, CatchingUp) {
 		return f, fmt.Errorf("Status holds %q: such a campaign catches up by itself; take %q and %q",
-			Rebuilding, Failed, Dead)
+			CatchingUp, Failed, Dead)
 	}
 	if len(f.Status) == 0 {
 		f.Status = []Status{Failed, Dead}
@@ -85,7 +85,7 @@ func (f Filter) args(limit int, more ...any) []any {
 	return append(args, more...)
 }
 
-// timestamp converts a time for tidemark.deferred, where campaigns that wait for an operator are due at 'infinity'.
+// timestamp converts a time for tidemark.failed, where campaigns that wait for an operator are due at 'infinity'.
 func timestamp(t time.Time) pgtype.Timestamptz {
 	if t.IsZero() {
 		return pgtype.Timestamptz{InfinityModifier: pgtype.Infinity, Valid: true}

@@ -32,7 +32,7 @@ func TestAFilterChooses(t *testing.T) {
 	fail(t, pool, failed.Dead, "p", "b", 1)
 	fail(t, pool, failed.Dead, "q", "a", 3)
 	rebuild(t, pool, "r", "a", 1)
-	exec(t, pool, `UPDATE tidemark.deferred SET consumer_group = 'h', event_type = 'rolled', error_class = 'transient',
+	exec(t, pool, `UPDATE tidemark.failed SET consumer_group = 'h', event_type = 'rolled', error_class = 'transient',
 		error_code = 'panic', fingerprint = 'abc',
 		error_message = 'dice: (7] of \d', first_failed_at = now() - interval '3 days' WHERE projection = 'q'`)
 	for name, c := range map[string]struct {
@@ -49,7 +49,7 @@ func TestAFilterChooses(t *testing.T) {
 		"fingerprint": {failed.Filter{Fingerprint: "abc"}, []string{"q/a"}},
 		"older":       {failed.Filter{OlderThan: 24 * time.Hour}, []string{"q/a"}},
 		"status": {
-			failed.Filter{Status: []failed.Status{failed.Rebuilding, failed.Dead}},
+			failed.Filter{Status: []failed.Status{failed.CatchingUp, failed.Dead}},
 			[]string{"r/a", "p/b", "q/a"},
 		},
 		"limit": {failed.Filter{Limit: 2}, []string{"r/a", "p/a"}},
@@ -95,7 +95,7 @@ func TestPagesGoThroughAllPairsOnce(t *testing.T) {
 			want++
 		}
 	}
-	exec(t, pool, `UPDATE tidemark.deferred SET next_attempt_at = date_trunc('day', next_attempt_at)
+	exec(t, pool, `UPDATE tidemark.failed SET next_attempt_at = date_trunc('day', next_attempt_at)
 		WHERE status = 'failed'`)
 	whole := list(t, pool, failed.Filter{})
 	var paged []string

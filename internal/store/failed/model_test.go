@@ -116,18 +116,18 @@ func (m *machine) recover(r *rapid.T) {
 			CampaignID: key.CampaignID, Projection: key.Projection,
 			NextSeq: now.seq + more,
 		}})
-		m.rows[key] = row{seq: now.seq + more, status: failed.Rebuilding, due: true}
+		m.rows[key] = row{seq: now.seq + more, status: failed.CatchingUp, due: true}
 	}
 	if err := m.tx.SendBatch(m.t.Context(), batch).Close(); err != nil {
 		r.Fatal(err)
 	}
-	if now.status != failed.Rebuilding {
+	if now.status != failed.CatchingUp {
 		m.logged = append(m.logged, fmt.Sprint("recovered", key, now.seq))
 	}
 }
 
-// act is an operator's act on one campaign. It is refused if the campaign is not deferred, is
-// rebuilding, or stands at another event.
+// act is an operator's act on one campaign. It is refused if the campaign is not behind, is
+// catching up, or stands at another event.
 func (m *machine) act(r *rapid.T, act string) {
 	key, seq := m.key(r), rapid.Int64Range(3, 5).Draw(r, "seq")
 	now, known := m.rows[key]
@@ -135,7 +135,7 @@ func (m *machine) act(r *rapid.T, act string) {
 	switch {
 	case !known:
 		want = failed.ErrNotFound
-	case now.status == failed.Rebuilding, act == "resolved" && seq != now.seq:
+	case now.status == failed.CatchingUp, act == "resolved" && seq != now.seq:
 		want = failed.ErrConflict
 	}
 	err := pgx.BeginFunc(m.t.Context(), m.tx, func(tx pgx.Tx) error {
@@ -157,7 +157,7 @@ func (m *machine) act(r *rapid.T, act string) {
 	case "requeued":
 		now.status, now.attempts = failed.Failed, 0
 	default:
-		now = row{seq: now.seq + 1, status: failed.Rebuilding, due: true}
+		now = row{seq: now.seq + 1, status: failed.CatchingUp, due: true}
 	}
 	m.rows[key] = now
 }
@@ -200,7 +200,7 @@ func (m *machine) check(r *rapid.T) {
 	for _, p := range pairs {
 		found[p.Key] = row{seq: p.NextSeq, status: p.Status, attempts: p.Attempts, due: !p.NextAttemptAt.IsZero() &&
 			time.Until(p.NextAttemptAt) < time.Minute}
-		if (p.Status == failed.Rebuilding) != (p.Code == "") {
+		if (p.Status == failed.CatchingUp) != (p.Code == "") {
 			r.Fatalf("%s is %s and has the error %q", p.Key, p.Status, p.Code)
 		}
 	}

@@ -8,7 +8,7 @@ const (
 	// lateral, so Postgres chooses no other index.
 	queryStandings = `SELECT d.campaign_id, d.projection, d.next_seq, d.last_failed_at IS NOT NULL, d.reset
 		FROM unnest(coalesce($1::text[], tidemark.claimed_campaigns())) AS c (campaign_id) CROSS JOIN LATERAL (
-			SELECT * FROM tidemark.deferred d WHERE d.campaign_id = c.campaign_id OFFSET 0
+			SELECT * FROM tidemark.failed d WHERE d.campaign_id = c.campaign_id OFFSET 0
 		) d
 		WHERE d.consumer_group = $2`
 
@@ -16,7 +16,7 @@ const (
 	// due at 'infinity'.
 	queryDue = `SELECT d.campaign_id, d.projection, d.next_seq, d.last_failed_at IS NOT NULL, d.reset
 		FROM unnest($1::text[]) AS c (campaign_id) CROSS JOIN LATERAL (
-			SELECT * FROM tidemark.deferred d WHERE d.campaign_id = c.campaign_id OFFSET 0
+			SELECT * FROM tidemark.failed d WHERE d.campaign_id = c.campaign_id OFFSET 0
 		) d
 		WHERE d.consumer_group = $2 AND d.next_attempt_at <= clock_timestamp() AND d.projection = ANY (ARRAY(
 			SELECT p.name FROM unnest($3::text[]) AS p (name)
@@ -26,17 +26,17 @@ const (
 
 	// queryKeys reads the index of rows that are due, then that of dead ones.
 	queryKeys = `(SELECT d.campaign_id, d.projection, d.next_seq, d.last_failed_at IS NOT NULL, d.reset
-			FROM tidemark.deferred d WHERE d.consumer_group = $1 AND d.projection = $2 AND d.next_attempt_at < 'infinity'
+			FROM tidemark.failed d WHERE d.consumer_group = $1 AND d.projection = $2 AND d.next_attempt_at < 'infinity'
 			ORDER BY d.consumer_group, d.projection, d.next_attempt_at LIMIT $3)
 		UNION ALL
 		(SELECT d.campaign_id, d.projection, d.next_seq, true, d.reset
-			FROM tidemark.deferred d WHERE d.consumer_group = $1 AND d.projection = $2 AND d.status = 'dead'
+			FROM tidemark.failed d WHERE d.consumer_group = $1 AND d.projection = $2 AND d.status = 'dead'
 			LIMIT $3)`
 
 	// queryDueKeys reads a range of the index of rows that are due, in its order.
 	queryDueKeys = `SELECT d.campaign_id, d.projection, d.next_seq, d.last_failed_at IS NOT NULL, d.reset,
 			d.next_attempt_at
-		FROM tidemark.deferred d WHERE d.consumer_group = $1 AND d.projection = $2
+		FROM tidemark.failed d WHERE d.consumer_group = $1 AND d.projection = $2
 			AND (d.next_attempt_at, d.campaign_id) > ($3::timestamptz, $4) AND d.next_attempt_at <= clock_timestamp()
 			AND d.next_attempt_at < 'infinity'
 		ORDER BY d.consumer_group, d.projection, d.next_attempt_at, d.campaign_id LIMIT $5`
@@ -45,9 +45,9 @@ const (
 	queryResolvedKeys = `SELECT r.campaign_id, r.seq FROM tidemark.resolutions r WHERE r.projection = $1`
 
 	// queryFile files campaigns that move without the projection. Only the holder of their leases files them.
-	queryFile = `INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status, attempt_count,
+	queryFile = `INSERT INTO tidemark.failed (campaign_id, projection, consumer_group, next_seq, status, attempt_count,
 		next_attempt_at, reset)
-		SELECT u.campaign_id, u.projection, $1, u.next_seq, 'rebuilding', 0, now() + make_interval(secs => u.wait), u.reset
+		SELECT u.campaign_id, u.projection, $1, u.next_seq, 'catching_up', 0, now() + make_interval(secs => u.wait), u.reset
 		FROM unnest($2::text[], $3::text[], $4::bigint[], $5::boolean[], $6::float8[]) AS u (campaign_id, projection,
 			next_seq, reset, wait)
 		ORDER BY u.campaign_id, u.projection
@@ -71,9 +71,9 @@ const (
 					ORDER BY l.consumer_group, l.campaign_id LIMIT $4
 			) l ORDER BY l.campaign_id LIMIT $4
 		), filed AS (
-			INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status, attempt_count,
+			INSERT INTO tidemark.failed (campaign_id, projection, consumer_group, next_seq, status, attempt_count,
 				next_attempt_at)
-			SELECT m.campaign_id, $2, $1, 1, 'rebuilding', 0, now() FROM moved m WHERE m.checkpoint > 0
+			SELECT m.campaign_id, $2, $1, 1, 'catching_up', 0, now() FROM moved m WHERE m.checkpoint > 0
 			ON CONFLICT DO NOTHING
 		)
 		SELECT coalesce(max(campaign_id), ''), count(*) FROM moved`
@@ -103,12 +103,12 @@ const (
 			SELECT d.*, u.next_seq AS reached, u.reset AS resets
 			FROM unnest($1::text[], $2::text[], $3::bigint[], $4::boolean[])
 				AS u (campaign_id, projection, next_seq, reset) CROSS JOIN LATERAL (
-				SELECT d.ctid AS place, d.* FROM tidemark.deferred d WHERE d.campaign_id = u.campaign_id
+				SELECT d.ctid AS place, d.* FROM tidemark.failed d WHERE d.campaign_id = u.campaign_id
 					AND d.projection = u.projection FOR UPDATE
 			) d
 			WHERE d.next_seq < u.next_seq
 		), moved AS (
-			UPDATE tidemark.deferred d SET next_seq = o.reached, reset = d.reset AND o.resets, status = 'rebuilding',
+			UPDATE tidemark.failed d SET next_seq = o.reached, reset = d.reset AND o.resets, status = 'catching_up',
 				attempt_count = 0, next_attempt_at = least(d.next_attempt_at, now()), ` + forgotten + `
 			FROM old o WHERE d.ctid = o.place
 		` + recovered
@@ -117,11 +117,11 @@ const (
 	queryFinish = `WITH old AS MATERIALIZED (
 			SELECT d.*
 			FROM unnest($1::text[], $2::text[]) AS u (campaign_id, projection) CROSS JOIN LATERAL (
-				SELECT d.ctid AS place, d.* FROM tidemark.deferred d WHERE d.campaign_id = u.campaign_id
+				SELECT d.ctid AS place, d.* FROM tidemark.failed d WHERE d.campaign_id = u.campaign_id
 					AND d.projection = u.projection FOR UPDATE
 			) d
 		), gone AS (
-			DELETE FROM tidemark.deferred d WHERE d.ctid = ANY (ARRAY(SELECT o.place FROM old o))
+			DELETE FROM tidemark.failed d WHERE d.ctid = ANY (ARRAY(SELECT o.place FROM old o))
 		` + recovered
 
 	// queryDefer counts on from the current row, so it respects a recent act of an operator: a count
@@ -130,7 +130,7 @@ const (
 	// for the first of the waits or a tenth of the time since the first failure, up to the last of the
 	// waits, whichever is longer. A reset is done in the same transaction, unless it is what failed.
 	queryDefer = `WITH old AS MATERIALIZED (
-			SELECT * FROM tidemark.deferred d WHERE d.campaign_id = $4 AND d.projection = $2 FOR UPDATE
+			SELECT * FROM tidemark.failed d WHERE d.campaign_id = $4 AND d.projection = $2 FOR UPDATE
 		), tried AS (
 			SELECT coalesce(o.attempt_count, 0) + (NOT $18::boolean)::integer AS attempt,
 				coalesce(o.first_failed_at, now()) AS first_failed_at,
@@ -147,7 +147,7 @@ const (
 				ELSE ($16::float8[])[least(v.attempt, cardinality($16::float8[]))] END), 'infinity') AS next_attempt_at
 			FROM verdict v
 		), pair AS (
-			INSERT INTO tidemark.deferred AS d (campaign_id, projection, consumer_group, next_seq, status, attempt_count,
+			INSERT INTO tidemark.failed AS d (campaign_id, projection, consumer_group, next_seq, status, attempt_count,
 				next_attempt_at, projection_version,
 				event_id, event_type, error_class, error_code, error_message, error_stack, fingerprint, worker, first_failed_at,
 					last_failed_at)
@@ -184,10 +184,10 @@ const (
 
 	// querySkip updates a campaign only if it stands at the skipped event.
 	querySkip = `WITH old AS MATERIALIZED (
-			SELECT d.ctid AS place, d.attempt_count FROM tidemark.deferred d
+			SELECT d.ctid AS place, d.attempt_count FROM tidemark.failed d
 			WHERE d.campaign_id = $4 AND d.projection = $2 AND d.next_seq = $5 FOR UPDATE
 		), pair AS (
-			UPDATE tidemark.deferred d SET attempt_count = 0, first_failed_at = NULL, last_failed_at = NULL FROM old o
+			UPDATE tidemark.failed d SET attempt_count = 0, first_failed_at = NULL, last_failed_at = NULL FROM old o
 				WHERE d.ctid = o.place
 		)
 		INSERT INTO tidemark.failure_log (act, consumer_group, projection, projection_version, campaign_id, seq, event_id,
@@ -198,7 +198,7 @@ const (
 )
 
 const (
-	// queryCauses steps along deferred_causes_idx, two probes per cause, and reads up to CauseBound
+	// queryCauses steps along failed_causes_idx, two probes per cause, and reads up to CauseBound
 	// rows of each status by the same index. A cause given by both names is read at once. The bound
 	// is written out, so that the generic plan knows it. It locks nothing.
 	queryCauses = `WITH RECURSIVE walk AS (
@@ -211,11 +211,11 @@ const (
 			SELECT n.projection, n.fingerprint, w.steps + 1
 			FROM walk w CROSS JOIN LATERAL (
 				SELECT c.projection, c.fingerprint FROM (
-					(SELECT d.projection, d.fingerprint FROM tidemark.deferred d WHERE d.status IN ('failed', 'dead')
+					(SELECT d.projection, d.fingerprint FROM tidemark.failed d WHERE d.status IN ('failed', 'dead')
 						AND d.projection = w.projection AND d.fingerprint > w.fingerprint
 						ORDER BY d.projection, d.fingerprint LIMIT 1)
 					UNION ALL
-					(SELECT d.projection, d.fingerprint FROM tidemark.deferred d WHERE d.status IN ('failed', 'dead')
+					(SELECT d.projection, d.fingerprint FROM tidemark.failed d WHERE d.status IN ('failed', 'dead')
 						AND d.projection > w.projection
 						ORDER BY d.projection, d.fingerprint LIMIT 1)
 				) c ORDER BY c.projection, c.fingerprint LIMIT 1
@@ -227,16 +227,16 @@ const (
 			coalesce(s.event_type, ''), s.campaign_id, least(f.first, x.first), greatest(f.last, x.last)
 		FROM walk w CROSS JOIN LATERAL (
 			SELECT count(*) AS pairs, min(c.first_failed_at) AS first, max(c.last_failed_at) AS last FROM (
-				SELECT d.first_failed_at, d.last_failed_at FROM tidemark.deferred d
+				SELECT d.first_failed_at, d.last_failed_at FROM tidemark.failed d
 				WHERE d.status = 'failed' AND d.projection = w.projection AND d.fingerprint = w.fingerprint LIMIT 100
 			) c
 		) f CROSS JOIN LATERAL (
 			SELECT count(*) AS pairs, min(c.first_failed_at) AS first, max(c.last_failed_at) AS last FROM (
-				SELECT d.first_failed_at, d.last_failed_at FROM tidemark.deferred d
+				SELECT d.first_failed_at, d.last_failed_at FROM tidemark.failed d
 				WHERE d.status = 'dead' AND d.projection = w.projection AND d.fingerprint = w.fingerprint LIMIT 100
 			) c
 		) x CROSS JOIN LATERAL (
-			SELECT d.* FROM tidemark.deferred d WHERE d.status IN ('failed', 'dead') AND d.projection = w.projection
+			SELECT d.* FROM tidemark.failed d WHERE d.status IN ('failed', 'dead') AND d.projection = w.projection
 				AND d.fingerprint = w.fingerprint
 			ORDER BY d.projection, d.fingerprint, d.status DESC, d.next_attempt_at DESC, d.next_seq DESC LIMIT 1
 		) s
@@ -281,7 +281,7 @@ const queryCountOutcomes = `SELECT count(*) FILTER (WHERE d.next_seq IS NULL OR 
 		count(*) FILTER (WHERE d.next_seq <= n.next_seq AND (d.attempt_count > 0 OR d.status = 'dead'))
 	FROM unnest($1::text[], $2::text[], $3::bigint[]) AS n (campaign_id, projection, next_seq)
 	LEFT JOIN LATERAL (
-		SELECT d.next_seq, d.attempt_count, d.status FROM tidemark.deferred d
+		SELECT d.next_seq, d.attempt_count, d.status FROM tidemark.failed d
 		WHERE d.campaign_id = n.campaign_id AND d.projection = n.projection OFFSET 0
 	) d ON true`
 
@@ -289,10 +289,10 @@ const (
 	// queryRename also renames the log's records of skipped events. Dead and due campaigns each have
 	// an index by projection, so other projections' rows cost nothing.
 	queryRename = `WITH dead AS (
-			UPDATE tidemark.deferred SET projection = $3
+			UPDATE tidemark.failed SET projection = $3
 			WHERE consumer_group = $1 AND projection = $2 AND status = 'dead'
 		), due AS (
-			UPDATE tidemark.deferred SET projection = $3
+			UPDATE tidemark.failed SET projection = $3
 			WHERE consumer_group = $1 AND projection = $2 AND next_attempt_at < 'infinity'
 		)
 		UPDATE tidemark.failure_log SET projection = $3 WHERE consumer_group = $1 AND projection = $2
@@ -300,19 +300,19 @@ const (
 
 	// queryDrop waits for an act that is writing a row. It may leave that row to the next call.
 	queryDrop = `WITH dead AS MATERIALIZED (
-			SELECT d.ctid AS place FROM tidemark.deferred d
+			SELECT d.ctid AS place FROM tidemark.failed d
 			WHERE d.consumer_group = $1 AND d.projection = $2 AND d.status = 'dead' LIMIT $3 FOR UPDATE
 		), due AS MATERIALIZED (
-			SELECT d.ctid AS place FROM tidemark.deferred d
+			SELECT d.ctid AS place FROM tidemark.failed d
 			WHERE d.consumer_group = $1 AND d.projection = $2 AND d.next_attempt_at < 'infinity' LIMIT $3 FOR UPDATE
 		), chosen AS MATERIALIZED (
 			SELECT place FROM dead UNION SELECT place FROM due
 		), gone AS (
-			DELETE FROM tidemark.deferred d WHERE d.ctid = ANY (ARRAY(SELECT c.place FROM chosen c))
+			DELETE FROM tidemark.failed d WHERE d.ctid = ANY (ARRAY(SELECT c.place FROM chosen c))
 		)
 		SELECT count(*) FROM chosen`
 
 	// queryReport counts up to $1 rows, and reads $2 pages beyond that (migrations/functions/status.sql).
 	queryReport = `SELECT consumer_group, projection, status, class, pairs, estimated, since
-		FROM tidemark.deferred_report($1, $2)`
+		FROM tidemark.failed_report($1, $2)`
 )

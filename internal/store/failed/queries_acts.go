@@ -2,7 +2,7 @@ package failed
 
 // Operators' views and acts. Statements with a filter take its arguments $1 to $15 (Filter.args)
 // and are planned for them, so only the conditions that are set remain. Failed and dead campaigns
-// come in the order of deferred_failures_idx. Those being rebuilt are all read, since they are many
+// come in the order of failed_failures_idx. Those being rebuilt are all read, since they are many
 // only briefly.
 const (
 	campaignColumns = `d.projection, d.campaign_id, d.consumer_group, coalesce(d.projection_version, 0), d.next_seq,
@@ -22,14 +22,14 @@ const (
 		AND ($5 = '' OR d.event_type = $5) AND ($6 = '' OR d.error_class = $6) AND ($7 = '' OR d.error_code = $7)
 			AND ($8 = '' OR d.fingerprint = $8)
 		AND ($9::interval = '0' OR d.first_failed_at <= now() - $9::interval
-			OR d.first_failed_at IS NULL AND d.status <> 'rebuilding')` + afterPlace
+			OR d.first_failed_at IS NULL AND d.status <> 'catching_up')` + afterPlace
 
 	nextFailures = `(
 			SELECT d.* FROM (
-				(SELECT d.* FROM tidemark.deferred d WHERE d.status = 'failed'
+				(SELECT d.* FROM tidemark.failed d WHERE d.status = 'failed'
 					AND 'failed' = ANY ($1::text[])` + afterPlace + campaignOrder + ` LIMIT $16::integer) UNION
 					ALL
-				(SELECT d.* FROM tidemark.deferred d WHERE d.status = 'dead'
+				(SELECT d.* FROM tidemark.failed d WHERE d.status = 'dead'
 					AND 'dead' = ANY ($1)` + afterPlace + campaignOrder + ` LIMIT $16)
 			) d` + campaignOrder + ` LIMIT $16
 		)`
@@ -37,15 +37,15 @@ const (
 	afterPlace = ` AND (NOT $10::boolean OR (d.next_attempt_at, d.next_seq, d.campaign_id,
 		d.projection) > ($11::timestamptz, $12::bigint, $13, $14))`
 
-	matchingFailed     = ` FROM tidemark.deferred d WHERE d.status = 'failed' AND 'failed'` + matches
-	matchingDead       = ` FROM tidemark.deferred d WHERE d.status = 'dead' AND 'dead'` + matches
-	matchingRebuilding = ` FROM tidemark.deferred d WHERE d.status = 'rebuilding' AND 'rebuilding'` + matches
+	matchingFailed = ` FROM tidemark.failed d WHERE d.status = 'failed' AND 'failed'` + matches
+	matchingDead   = ` FROM tidemark.failed d WHERE d.status = 'dead' AND 'dead'` + matches
+	matchingBehind = ` FROM tidemark.failed d WHERE d.status = 'catching_up' AND 'catching_up'` + matches
 
 	// chosen reads at most $15 rows of each status.
 	chosen = ` FROM (
 			(SELECT d.*` + matchingFailed + campaignOrder + ` LIMIT $15::bigint) UNION ALL
 			(SELECT d.*` + matchingDead + campaignOrder + ` LIMIT $15) UNION ALL
-			(SELECT d.*` + matchingRebuilding + campaignOrder + ` LIMIT $15)
+			(SELECT d.*` + matchingBehind + campaignOrder + ` LIMIT $15)
 		) d` + campaignOrder + ` LIMIT $15`
 
 	queryList = `SELECT ` + campaignColumns + chosen
@@ -55,13 +55,13 @@ const (
 
 	queryCount = `SELECT count(*) FROM (
 			(SELECT` + matchingFailed + `) UNION ALL (SELECT` + matchingDead + `) UNION ALL (SELECT` +
-		matchingRebuilding + `) LIMIT $15::bigint
+		matchingBehind + `) LIMIT $15::bigint
 		) d`
 
 	// queryCampaign and queryStack probe the primary key.
-	queryCampaign = `SELECT ` + campaignColumns + ` FROM tidemark.deferred d
+	queryCampaign = `SELECT ` + campaignColumns + ` FROM tidemark.failed d
 		WHERE d.campaign_id = $1 AND d.projection = $2`
-	queryStack = `SELECT coalesce(d.error_stack, '') FROM tidemark.deferred d WHERE d.campaign_id = $1
+	queryStack = `SELECT coalesce(d.error_stack, '') FROM tidemark.failed d WHERE d.campaign_id = $1
 		AND d.projection = $2`
 
 	queryAcross = `SELECT EXISTS (SELECT FROM tidemark.projections p WHERE p.name = $1 AND p.scope = 'journal')`
@@ -72,7 +72,7 @@ const (
 	queryPlaces = `SELECT` + standing + `
 		FROM unnest($1::text[], $2::text[], $3::bigint[]) WITH ORDINALITY AS n (campaign_id, projection, next_seq, ord)
 		CROSS JOIN LATERAL (
-			SELECT d.* FROM tidemark.deferred d
+			SELECT d.* FROM tidemark.failed d
 			WHERE d.campaign_id = n.campaign_id AND d.projection = n.projection AND d.next_seq = n.next_seq
 				AND d.status IN ('failed', 'dead') OFFSET 0
 		) d
@@ -84,7 +84,7 @@ const (
 		FROM unnest($1::text[], $2::text[], $3::bigint[], $4::timestamptz[]) WITH ORDINALITY AS n (campaign_id, projection,
 			next_seq, next_attempt_at, ord)
 		CROSS JOIN LATERAL (
-			SELECT true AS taken FROM tidemark.deferred d
+			SELECT true AS taken FROM tidemark.failed d
 			WHERE d.campaign_id = n.campaign_id AND d.projection = n.projection AND d.next_seq = n.next_seq
 				AND d.next_attempt_at = n.next_attempt_at
 				AND d.status IN ('failed', 'dead')
@@ -94,24 +94,24 @@ const (
 
 	// queryLockOne locks one row by its primary key. queryLockSeq locks a campaign's rows that failed
 	// at one event, in the order of the key. Both wait for writers.
-	queryLockOne = `SELECT` + standing + ` FROM tidemark.deferred d WHERE d.campaign_id = $1
+	queryLockOne = `SELECT` + standing + ` FROM tidemark.failed d WHERE d.campaign_id = $1
 		AND d.projection = $2 FOR UPDATE`
-	queryLockSeq = `SELECT` + standing + ` FROM tidemark.deferred d
+	queryLockSeq = `SELECT` + standing + ` FROM tidemark.failed d
 		WHERE d.campaign_id = $1 AND d.next_seq = $2 AND ($3 = '' OR d.consumer_group = $3)
 			AND d.status IN ('failed', 'dead') AND d.projection NOT LIKE '%~previous' ORDER BY d.projection FOR UPDATE`
 
 	// The acts. They write locked rows by their primary key, and the log. Campaigns become due in the order named.
-	queryRequeue = `WITH ` + named + `UPDATE tidemark.deferred d SET status = 'failed', attempt_count = 0,
+	queryRequeue = `WITH ` + named + `UPDATE tidemark.failed d SET status = 'failed', attempt_count = 0,
 		next_attempt_at = o.due` + logged + `NULL, 'requeued'` + inOrder
 
 	// queryResolve moves campaigns on by one event and clears the details of the failure at the skipped event.
-	queryResolve = `WITH ` + named + `UPDATE tidemark.deferred d SET status = 'rebuilding', next_seq = o.next_seq + 1,
+	queryResolve = `WITH ` + named + `UPDATE tidemark.failed d SET status = 'catching_up', next_seq = o.next_seq + 1,
 		attempt_count = 0, next_attempt_at = o.due, ` + forgotten + logged + `o.error_message, 'resolved'` + inOrder
 
 	named = `old AS MATERIALIZED (
 			SELECT d.*, n.ord, now() - (cardinality($1::text[]) - n.ord) * interval '1 microsecond' AS due
 			FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS n (campaign_id, projection, ord)
-			CROSS JOIN LATERAL (SELECT d.ctid AS place, d.* FROM tidemark.deferred d WHERE d.campaign_id = n.campaign_id
+			CROSS JOIN LATERAL (SELECT d.ctid AS place, d.* FROM tidemark.failed d WHERE d.campaign_id = n.campaign_id
 				AND d.projection = n.projection OFFSET 0) d
 		), acted AS (
 			`
@@ -193,12 +193,12 @@ const (
 		)` + filing
 
 	filing = `, filed AS (
-			INSERT INTO tidemark.deferred AS d (campaign_id, projection, consumer_group, next_seq, status, next_attempt_at,
+			INSERT INTO tidemark.failed AS d (campaign_id, projection, consumer_group, next_seq, status, next_attempt_at,
 				reset)
-			SELECT w.campaign_id, w.projection, $1, w.first, 'rebuilding', now(), w.reset
+			SELECT w.campaign_id, w.projection, $1, w.first, 'catching_up', now(), w.reset
 			FROM wanted w ORDER BY w.campaign_id, w.projection
 			ON CONFLICT (campaign_id, projection) DO UPDATE SET
-				next_seq = least(d.next_seq, excluded.next_seq), status = 'rebuilding', attempt_count = 0,
+				next_seq = least(d.next_seq, excluded.next_seq), status = 'catching_up', attempt_count = 0,
 					next_attempt_at = now(),
 				reset = d.reset OR excluded.reset, ` + forgotten + `
 			RETURNING d.campaign_id, d.projection, d.next_seq
@@ -210,7 +210,7 @@ const (
 		SELECT count(*) FROM filed`
 
 	// queryForgetKeys deletes the other rows of a set of tables that is applied again as a whole.
-	queryForgetKeys = `DELETE FROM tidemark.deferred d WHERE d.consumer_group = $1 AND d.projection = $2`
+	queryForgetKeys = `DELETE FROM tidemark.failed d WHERE d.consumer_group = $1 AND d.projection = $2`
 
 	// queryMovedCampaigns walks the leases' primary key.
 	queryMovedCampaigns = `SELECT l.campaign_id FROM tidemark.leases l
@@ -223,7 +223,7 @@ const (
 			AND ($3::text[] IS NULL OR l.campaign_id = ANY ($3))`
 )
 
-// Resolutions. Acts lock registry rows, then leases, then rows of tidemark.deferred. Reads walk the primary key.
+// Resolutions. Acts lock registry rows, then leases, then rows of tidemark.failed. Reads walk the primary key.
 const (
 	// queryKeepSets locks registry rows of one projection, or all, FOR SHARE: beginning a rebuild,
 	// swapping or withdrawing tables waits for the transaction. Acts do not wait for each other.
@@ -241,10 +241,10 @@ const (
 				AND p.state <> 'requested' OFFSET 0
 		) p
 		LEFT JOIN LATERAL (
-			SELECT d.next_seq, d.status FROM tidemark.deferred d
+			SELECT d.next_seq, d.status FROM tidemark.failed d
 			WHERE d.campaign_id = e.campaign_id AND d.projection = p.name OFFSET 0
 		) d ON true
-		WHERE CASE WHEN p.scope = 'journal' AND e.campaign_id = '-' AND d.status = 'rebuilding'
+		WHERE CASE WHEN p.scope = 'journal' AND e.campaign_id = '-' AND d.status = 'catching_up'
 				THEN d.next_seq - 1 > e.seq
 			WHEN d.next_seq IS NOT NULL THEN d.next_seq > e.seq
 			WHEN p.scope = 'journal' THEN EXISTS (
@@ -259,7 +259,7 @@ const (
 		FROM unnest($1::text[], $2::text[], $3::bigint[]) AS e (campaign_id, projection, seq)
 		CROSS JOIN LATERAL unnest(ARRAY[e.projection, e.projection || '~next', e.projection || '~previous']) AS s (name)
 		CROSS JOIN LATERAL (
-			SELECT * FROM tidemark.deferred d
+			SELECT * FROM tidemark.failed d
 			WHERE d.campaign_id = e.campaign_id AND d.projection = s.name AND d.next_seq = e.seq
 				AND d.status IN ('failed', 'dead')
 			FOR UPDATE

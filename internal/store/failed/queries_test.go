@@ -9,5 +9,5 @@ import (
 
 func TestEveryStatementPreparesOnTheMigratedSchema(t *testing.T) {
 	t.Parallel()
-	sqltest.Prepare(t, pgtest.New(t), "tidemark.deferred")
+	sqltest.Prepare(t, pgtest.New(t), "tidemark.failed")
 }

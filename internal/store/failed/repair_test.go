@@ -115,7 +115,7 @@ func TestARequeueAfterAFixAppliesAllThatWaitedInOrder(t *testing.T) {
 		t.Errorf("the ledger holds %s", got)
 	}
 	if n, err := failed.Count(t.Context(), b.pool, failed.Filter{}); err != nil || n != 0 {
-		t.Errorf("%d pairs are deferred, %v", n, err)
+		t.Errorf("%d pairs are behind, %v", n, err)
 	}
 	if got, want := lines(t, b.pool, `SELECT act FROM tidemark.failure_log WHERE campaign_id = 'a'
 		ORDER BY id`), []string{"dead", "requeued", "recovered"}; !slices.Equal(got, want) {

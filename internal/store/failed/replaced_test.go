@@ -59,8 +59,8 @@ func TestReplacedTablesAreLeftOutUnlessNamed(t *testing.T) {
 	if err != nil || len(groups) != 1 || groups[0].Failed != 1 || groups[0].Dead != 0 {
 		t.Errorf("the queue has %+v, %v", groups, err)
 	}
-	s, err := (&status.Reader{Pool: pool}).Read(t.Context(), status.SectionDeferred)
-	if err != nil || len(s.Deferred) != 1 || s.Deferred[0].Projection != "p" {
-		t.Errorf("status has %+v, %v", s.Deferred, err)
+	s, err := (&status.Reader{Pool: pool}).Read(t.Context(), status.SectionFailed)
+	if err != nil || len(s.Failed) != 1 || s.Failed[0].Projection != "p" {
+		t.Errorf("status has %+v, %v", s.Failed, err)
 	}
 }

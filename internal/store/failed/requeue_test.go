@@ -50,20 +50,20 @@ func TestAnActOnOnePair(t *testing.T) {
 			logged: "requeued g p c 5 by ada: the handler is fixed",
 		},
 		{
-			act: "requeue", before: "rebuilding", want: "5 rebuilding attempts 0 due no error",
+			act: "requeue", before: "catching_up", want: "5 catching_up attempts 0 due no error",
 			err: failed.ErrConflict,
 		},
 		{act: "requeue", before: "none", err: failed.ErrNotFound},
 		{
-			act: "resolve", before: "dead", want: "6 rebuilding attempts 0 due no error",
+			act: "resolve", before: "dead", want: "6 catching_up attempts 0 due no error",
 			logged: "resolved g p c 5 by ada: the handler is fixed",
 		},
 		{
-			act: "resolve", before: "failed", want: "6 rebuilding attempts 0 due no error",
+			act: "resolve", before: "failed", want: "6 catching_up attempts 0 due no error",
 			logged: "resolved g p c 5 by ada: the handler is fixed",
 		},
 		{
-			act: "resolve", before: "rebuilding", want: "5 rebuilding attempts 0 due no error",
+			act: "resolve", before: "catching_up", want: "5 catching_up attempts 0 due no error",
 			err: failed.ErrConflict,
 		},
 		{act: "resolve", before: "none", err: failed.ErrNotFound},
@@ -73,7 +73,7 @@ func TestAnActOnOnePair(t *testing.T) {
 			pool := pgtest.New(t)
 			key := failed.Key{Projection: "p", CampaignID: "c"}
 			switch c.before {
-			case "rebuilding":
+			case "catching_up":
 				rebuild(t, pool, "p", "c", 5)
 			case "dead", "failed":
 				fail(t, pool, failed.Status(c.before), "p", "c", 5)
@@ -176,12 +176,12 @@ func TestRequeueingManyKeepsTheirOrder(t *testing.T) {
 	fail(t, pool, failed.Failed, "p", "b", 3)
 	fail(t, pool, failed.Failed, "p", "a", 4)
 	rebuild(t, pool, "p", "e", 1)
-	exec(t, pool, `UPDATE tidemark.deferred SET next_attempt_at = next_attempt_at - interval '1 minute'
+	exec(t, pool, `UPDATE tidemark.failed SET next_attempt_at = next_attempt_at - interval '1 minute'
 		WHERE campaign_id = 'a'`)
 	if got, want := requeue(t, pool, failed.Filter{Limit: 3}), []string{"p/a", "p/b", "p/d"}; !slices.Equal(got, want) {
 		t.Errorf("first came %v, want %v", got, want)
 	}
-	due := lines(t, pool, `SELECT campaign_id FROM tidemark.deferred WHERE status = 'failed' AND next_attempt_at <= now()
+	due := lines(t, pool, `SELECT campaign_id FROM tidemark.failed WHERE status = 'failed' AND next_attempt_at <= now()
 		ORDER BY next_attempt_at`)
 	if want := []string{"a", "b", "d"}; !slices.Equal(due, want) {
 		t.Errorf("they are due in the order %v, want %v", due, want)
@@ -201,7 +201,7 @@ func TestTwoOperatorsRequeueEachPairOnce(t *testing.T) {
 	for _, c := range []string{"a", "b", "c", "d", "e", "f"} {
 		fail(t, pool, failed.Failed, "p", c, 1)
 	}
-	exec(t, pool, `UPDATE tidemark.deferred SET next_attempt_at = 'epoch'`) // due before anything that is requeued
+	exec(t, pool, `UPDATE tidemark.failed SET next_attempt_at = 'epoch'`) // due before anything that is requeued
 	begin := func() pgx.Tx {
 		tx, err := pool.Begin(t.Context())
 		if err != nil {

@@ -120,7 +120,7 @@ func Unresolve(ctx context.Context, tx pgx.Tx, key Key, seq int64, act Act) (err
 // set is a registered set of tables.
 type set struct {
 	Group, Name string
-	Across      bool // of a projection across campaigns: its rows in tidemark.deferred are for keys
+	Across      bool // of a projection across campaigns: its rows in tidemark.failed are for keys
 }
 
 // keepSets locks a projection's sets, or all, against swaps and drops until tx ends, and returns them.

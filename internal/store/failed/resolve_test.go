@@ -90,7 +90,7 @@ func TestResolvingTakesTheCampaignFromItsWorker(t *testing.T) {
 	if err := advance("d"); !errors.Is(err, lease.ErrLost) {
 		t.Errorf("what the worker did by the old place ends with %v", err)
 	}
-	if got := standing(t, pool, other); !strings.HasPrefix(got, "8 rebuilding") {
+	if got := standing(t, pool, other); !strings.HasPrefix(got, "8 catching_up") {
 		t.Errorf("the pair stands at %s", got)
 	}
 	if got, want := query[string](t, pool, `SELECT error_message FROM tidemark.failure_log WHERE act = 'resolved'
@@ -99,7 +99,7 @@ func TestResolvingTakesTheCampaignFromItsWorker(t *testing.T) {
 	}
 }
 
-// A worker locks the lease first and then writes the deferred row. An act takes the same order, so
+// A worker locks the lease first and then writes the row of failed. An act takes the same order, so
 // they cannot deadlock.
 func TestResolvingWaitsForAWorkerThatIsCommitting(t *testing.T) {
 	t.Parallel()
@@ -131,7 +131,7 @@ func TestResolvingWaitsForAWorkerThatIsCommitting(t *testing.T) {
 			t.Fatal("the operator does not wait for the worker")
 		}
 	}
-	if _, err := worker.Exec(t.Context(), `DELETE FROM tidemark.deferred
+	if _, err := worker.Exec(t.Context(), `DELETE FROM tidemark.failed
 		WHERE campaign_id = 'c'`); err != nil { // it has caught up
 		t.Fatal(err)
 	}

@@ -78,7 +78,7 @@ func Resolved(
 		queryResolvedKeys, base(projection))
 }
 
-// File queues the filing of campaigns as rebuilding, each at its place. Existing rows stay as they
+// File queues the filing of campaigns as catching up, each at its place. Existing rows stay as they
 // are. The caller holds the campaigns' leases.
 func File(batch *pgx.Batch, group string, standings []Standing) {
 	campaigns, projections, seqs := columns(standings)

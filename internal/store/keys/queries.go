@@ -6,7 +6,7 @@ const (
 	queryUnopened = `SELECT k.id, sum(k.failed)::bigint, sum(k.parked)::bigint, sum(k.held)::bigint
 		FROM (
 			SELECT substring(d.error_message FROM E'` + named + `') AS id, 1 AS failed, 0 AS parked, 0 AS held
-			FROM (SELECT d.error_code, d.error_message FROM tidemark.deferred d WHERE d.status IN ('failed', 'dead')
+			FROM (SELECT d.error_code, d.error_message FROM tidemark.failed d WHERE d.status IN ('failed', 'dead')
 				LIMIT 10000) d
 			WHERE d.error_code IN ('key', 'wrapping_key')
 			UNION ALL
@@ -29,7 +29,7 @@ const (
 		), named AS MATERIALIZED (
 			SELECT 'event' AS kind, n.campaign_id FROM newest n WHERE position($1::text IN n.payload::text) > 0
 			UNION ALL
-			SELECT 'failed', d.campaign_id FROM (SELECT d.campaign_id, d.error_code, d.error_message FROM tidemark.deferred d
+			SELECT 'failed', d.campaign_id FROM (SELECT d.campaign_id, d.error_code, d.error_message FROM tidemark.failed d
 				WHERE d.status IN ('failed', 'dead') LIMIT 10000) d
 			WHERE d.error_code IN ('key', 'wrapping_key') AND position($1::text IN d.error_message) > 0
 			UNION ALL

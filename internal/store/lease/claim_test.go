@@ -270,27 +270,27 @@ func TestClaimBehindTakesWhatIsDueForProjectionsItKnows(t *testing.T) {
 	pool := pgtest.New(t)
 	exec(t, pool, `INSERT INTO tidemark.projections (name, consumer_group, version, schema_name, table_names, state)
 		VALUES ('p', 'g', 1, 'public', '{p}', 'active'), ('new', 'g', 1, 'public', '{new}', 'joining')`)
-	exec(t, pool, `INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status,
+	exec(t, pool, `INSERT INTO tidemark.failed (campaign_id, projection, consumer_group, next_seq, status,
 		attempt_count, next_attempt_at)
 		SELECT c, p, g, 1, s, 1, coalesce(now() + make_interval(mins => due), 'infinity') FROM (VALUES
-			('oldest', 'p', 'g', 'failed', -9), ('due', 'p', 'g', 'rebuilding', -5), ('twice', 'p', 'g', 'failed', -4),
+			('oldest', 'p', 'g', 'failed', -9), ('due', 'p', 'g', 'catching_up', -5), ('twice', 'p', 'g', 'failed', -4),
 				('twice', 'q', 'g', 'failed', -4),
 			('later', 'p', 'g', 'failed', 30), ('last', 'p', 'g', 'failed', 60), ('dead', 'p', 'g', 'dead', NULL),
-			('unknown', 'x', 'g', 'failed', -20), ('joining', 'new', 'g', 'rebuilding', -20),
+			('unknown', 'x', 'g', 'failed', -20), ('joining', 'new', 'g', 'catching_up', -20),
 				('other group', 'p', 'h', 'failed', -20)
 		) AS v (c, p, g, s, due)`)
 	one, two := keeper("one"), keeper("two")
 	known := []string{"p", "q", "new"}
-	deferred := func(k lease.Keeper, limit int) lease.Claimed {
+	behind := func(k lease.Keeper, limit int) lease.Claimed {
 		claimed, err := k.ClaimBehind(t.Context(), pool, known, limit)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return claimed
 	}
-	expect(t, "the oldest", deferred(one, 1).Leases, "oldest:1:0")
-	expect(t, "the others that are due", deferred(two, 9).Leases, "due:1:0 twice:1:0")
-	none := deferred(two, 9)
+	expect(t, "the oldest", behind(one, 1).Leases, "oldest:1:0")
+	expect(t, "the others that are due", behind(two, 9).Leases, "due:1:0 twice:1:0")
+	none := behind(two, 9)
 	expect(t, "nothing due", none.Leases, "")
 	if in := time.Until(none.Retry); in < 25*time.Minute || in > 35*time.Minute {
 		t.Errorf("the next is said to be due in %s", in)

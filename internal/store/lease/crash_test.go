@@ -270,7 +270,7 @@ func TestARetryKnowsItsSuspectsToo(t *testing.T) {
 	pool := withWork(t, "a")
 	exec(t, pool, `INSERT INTO tidemark.projections (name, consumer_group, version, schema_name, table_names, state)
 		VALUES ('p', 'g', 1, 'public', '{}', 'active')`)
-	exec(t, pool, `INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status)
+	exec(t, pool, `INSERT INTO tidemark.failed (campaign_id, projection, consumer_group, next_seq, status)
 		VALUES ('a', 'p', 'g', 1, 'failed')`)
 	dies(t, pool, "one")
 	dies(t, pool, "two")

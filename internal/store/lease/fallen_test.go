@@ -66,8 +66,8 @@ func TestLeasesOfAnOwnerThatFellSilentUnderAMarkAreTakenOver(t *testing.T) {
 		exec(t, pool, `DELETE FROM tidemark.outbox`)
 		exec(t, pool, `INSERT INTO tidemark.projections (name, consumer_group, version, schema_name, table_names, state)
 			VALUES ('p', 'g', 1, 's', '{}', 'active')`)
-		exec(t, pool, `INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status)
-			VALUES ('a', 'p', 'g', 1, 'rebuilding')`)
+		exec(t, pool, `INSERT INTO tidemark.failed (campaign_id, projection, consumer_group, next_seq, status)
+			VALUES ('a', 'p', 'g', 1, 'catching_up')`)
 		claimed, err := lasting("three").ClaimBehind(t.Context(), pool, []string{"p"}, 9)
 		if err != nil {
 			t.Fatal(err)

@@ -247,7 +247,7 @@ func (k Keeper) StillHeld(ctx context.Context, db DB, leases []Lease) ([]string,
 // on, such as the place of a failed campaign. Work under way fails with [ErrLost] and runs again
 // after tx commits. Until then claims skip the campaigns. Paused campaigns stay paused.
 //
-// Call it once in tx, with all campaigns, before writing or locking rows of tidemark.deferred.
+// Call it once in tx, with all campaigns, before writing or locking rows of tidemark.failed.
 // Workers lock a group's leases first, in the order of campaign_id; another order may deadlock with
 // them.
 func Fence(ctx context.Context, tx pgx.Tx, group string, campaignIDs []string) error {

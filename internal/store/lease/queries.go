@@ -25,7 +25,7 @@ const (
 
 	// queryClaimBehind walks the partial index on due retries and stops at the limit.
 	queryClaimBehind = `SELECT campaign_ids, generations, checkpoints, '', next_due, crashed_ids, 0, 0, NULL::text[], ''
-		FROM tidemark.claim_deferred($1, $2, $3, $4, $5)`
+		FROM tidemark.claim_failed($1, $2, $3, $4, $5)`
 
 	// queryTakeOver locks and writes one row per campaign, by the primary key.
 	queryTakeOver = `SELECT campaign_id, generation, checkpoint FROM tidemark.take_over($1, $2, $3, $4, $5)`

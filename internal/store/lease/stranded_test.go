@@ -52,11 +52,11 @@ func TestALeaseOfATimeThatHasNotComeYet(t *testing.T) {
 					checkpoint) SELECT 'g', c, 'paused', 1, 'infinity', 0 FROM unnest('{x,y,z}'::text[]) AS c`)
 				return claim(t, pool, k, 3).Leases
 			},
-			"claim deferred": func(t *testing.T, pool *pgxpool.Pool, k lease.Keeper) []lease.Lease {
+			"claim failed": func(t *testing.T, pool *pgxpool.Pool, k lease.Keeper) []lease.Lease {
 				exec(t, pool, `INSERT INTO tidemark.projections (name, consumer_group, version, schema_name, table_names, state)
 					VALUES ('p', 'g', 1, 'public', '{p}', 'active')`)
-				exec(t, pool, `INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status)
-					VALUES ('a', 'p', 'g', 1, 'rebuilding')`)
+				exec(t, pool, `INSERT INTO tidemark.failed (campaign_id, projection, consumer_group, next_seq, status)
+					VALUES ('a', 'p', 'g', 1, 'catching_up')`)
 				claimed, err := k.ClaimBehind(t.Context(), pool, []string{"p"}, 64)
 				if err != nil {
 					t.Fatal(err)

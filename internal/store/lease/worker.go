@@ -120,7 +120,7 @@ const (
 )
 
 // Mixture is a consumer group whose workers have different projections. They hand campaigns over to
-// each other, which costs rows of tidemark.deferred and a delay of a second.
+// each other, which costs rows of tidemark.failed and a delay of a second.
 type Mixture struct {
 	Group   string
 	Lacking []Lacking

@@ -12,7 +12,7 @@ import (
 // transaction that changes data the holders keep, such as the keys that are behind. Work under way
 // fails with [ErrLost] and runs again after tx commits.
 //
-// Call it before writing or locking rows of tidemark.deferred, and after all leases: holders lock
+// Call it before writing or locking rows of tidemark.failed, and after all leases: holders lock
 // their place first.
 func Fence(ctx context.Context, tx pgx.Tx, sets []string) error {
 	return retake(ctx, tx, sets, queryRetake)

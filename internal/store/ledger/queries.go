@@ -106,9 +106,9 @@ const (
 		WHERE r.topic = $1 AND r.kind = 'projection' AND EXISTS (SELECT FROM tidemark.readers o
 			WHERE o.topic = ANY ($2) AND o.kind = 'projection' AND o.reacts_after IS NOT NULL)`
 
-	// queryUnreacted probes indexes of deferred.
+	// queryUnreacted probes indexes of failed.
 	queryUnreacted = `SELECT EXISTS (SELECT FROM tidemark.readers r WHERE r.topic = $1 AND r.kind = 'projection'
-			AND r.reacts_after IS NOT NULL) AND EXISTS (SELECT FROM tidemark.deferred d WHERE d.projection = $1)`
+			AND r.reacts_after IS NOT NULL) AND EXISTS (SELECT FROM tidemark.failed d WHERE d.projection = $1)`
 
 	queryPosition = `SELECT position FROM tidemark.readers WHERE topic = $1 AND publisher = $2`
 
@@ -117,7 +117,7 @@ const (
 			expires_at = clock_timestamp() + $3::interval
 		WHERE topic = $2 AND kind = 'projection' AND NOT EXISTS (SELECT FROM tidemark.readers n
 			WHERE n.topic = $1 AND n.expires_at <= clock_timestamp())
-			AND NOT EXISTS (SELECT FROM tidemark.deferred d WHERE d.campaign_id = '-' AND d.projection = $1)
+			AND NOT EXISTS (SELECT FROM tidemark.failed d WHERE d.campaign_id = '-' AND d.projection = $1)
 		RETURNING publisher`
 
 	// queryPlaces reads one row a partition. The partitions share the $1 events that are read.

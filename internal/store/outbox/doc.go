@@ -3,7 +3,7 @@
 // of them deletes it.
 //
 // Rows are never updated. The campaign's lease tells whether a row is being processed; failures
-// stand in tidemark.deferred. A row says only that its campaign has work: a worker reads on from
+// stand in tidemark.failed. A row says only that its campaign has work: a worker reads on from
 // the campaign's checkpoint, so one row brings a campaign to its head.
 //
 // The package owns tidemark.outbox and tidemark.consumer_groups. The SQL function tidemark.append

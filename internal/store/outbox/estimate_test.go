@@ -13,7 +13,7 @@ import (
 )
 
 // 30,000 work items of 3,000 campaigns, a tenth of them leased and another tenth paused. 20,000
-// campaigns are deferred for p: two failed, the others rebuilding. Three are dead for q.
+// campaigns are behind for p: two failed, the others catching up. Three are dead for q.
 const plenty = `
 	INSERT INTO tidemark.consumer_groups (name, state) VALUES ('g', 'ready'), ('idle', 'ready');
 	INSERT INTO tidemark.projections (name, consumer_group, version, schema_name, table_names, state)
@@ -32,9 +32,9 @@ const plenty = `
 	SELECT 'g', 'c' || c, CASE c % 10 WHEN 1 THEN 'paused' ELSE 'w' END, 1, CASE
 		WHEN c % 10 < 2 THEN now() + interval '1 hour' ELSE '-infinity' END, 2 FROM generate_series(1, 3000) AS c
 	UNION ALL SELECT 'g', 'd' || c, 'w', 1, '-infinity', 1 FROM generate_series(1, 17000) AS c;
-	INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status, error_class,
+	INSERT INTO tidemark.failed (campaign_id, projection, consumer_group, next_seq, status, error_class,
 		first_failed_at, next_attempt_at)
-	SELECT l.campaign_id, 'p', 'g', 1, 'rebuilding', NULL, NULL, now() + interval '1 hour' FROM tidemark.leases l
+	SELECT l.campaign_id, 'p', 'g', 1, 'catching_up', NULL, NULL, now() + interval '1 hour' FROM tidemark.leases l
 		WHERE l.campaign_id NOT IN ('c1', 'c2')
 	UNION ALL SELECT 'c' || c, 'p', 'g', 2, 'failed', 'transient', now() - interval '3 hours', now() + interval '1 hour'
 		FROM generate_series(1, 2) AS c
@@ -57,7 +57,7 @@ func TestEstimatesAreNearWhatIsCounted(t *testing.T) {
 	}
 	g, idle := groups[0], groups[1]
 	if !g.Estimated || !near(g.Pending, 24_000) || !near(g.Processing, 3000) || !near(g.Paused, 3000) ||
-		!near(g.Rebuilding, 19_998) || g.Failed != 2 || g.Dead != 3 {
+		!near(g.CatchingUp, 19_998) || g.Failed != 2 || g.Dead != 3 {
 		t.Errorf("got %+v, want about 24,000, 3,000, 3,000 and 19,998, and 2 and 3", g)
 	}
 	if g.Oldest == nil || g.At.Sub(g.Oldest.Since).Hours() < 16.9 {
@@ -120,8 +120,8 @@ func countsAndEstimatesAreOfTheSame(t *testing.T, pool *pgxpool.Pool) {
 				"SELECT processing FROM tidemark.queue_report($1, $2) WHERE consumer_group = 'g'":                            3000,
 				"SELECT sum(events)::bigint FROM tidemark.lag_report($1, $2) WHERE projection = '' AND consumer_group = 'g'": 30_000,
 				"SELECT sum(events)::bigint FROM tidemark.lag_report($1, $2) WHERE projection = 'p'":                         30_000 + 2*2998 + 2 + 17_000,
-				"SELECT pairs FROM tidemark.deferred_report($1, $2) WHERE status = 'rebuilding'":                             19_998,
-				"SELECT pairs FROM tidemark.deferred_report($1, $2) WHERE status = 'dead' AND class = 'permanent' AND since < " +
+				"SELECT pairs FROM tidemark.failed_report($1, $2) WHERE status = 'catching_up'":                              19_998,
+				"SELECT pairs FROM tidemark.failed_report($1, $2) WHERE status = 'dead' AND class = 'permanent' AND since < " +
 					"now() - '2.9h'::interval": 3,
 			} {
 				got := one(t, pool, query, exact, pages)

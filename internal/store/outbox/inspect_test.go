@@ -35,12 +35,12 @@ const inspected = `
 	VALUES ('g', 'a', 'worker', 1, now() + interval '1 hour', 1), ('g', 'c', 'worker', 1, '-infinity', 2),
 		('g', 'd', 'worker', 1, '-infinity', 1),
 		 ('h', 'b', 'worker', 1, '-infinity', 2);
-	INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status, attempt_count,
+	INSERT INTO tidemark.failed (campaign_id, projection, consumer_group, next_seq, status, attempt_count,
 		next_attempt_at, error_message)
 	VALUES ('c', 'p', 'g', 2, 'failed', 3, now() - interval '1 minute', 'bad payload'),
 		('c', 'q', 'g', 1, 'dead', 8, now(), 'worse payload'),
 		('c', 'r', 'g', 1, 'failed', 1, now() + interval '1 minute', 'no payload'),
-			('d', 'p', 'g', 2, 'rebuilding', 0, now() + interval '1 second', NULL);
+			('d', 'p', 'g', 2, 'catching_up', 0, now() + interval '1 second', NULL);
 `
 
 func TestReportCountsEachStatusAndNamesTheOldestEntry(t *testing.T) {
@@ -53,7 +53,7 @@ func TestReportCountsEachStatusAndNamesTheOldestEntry(t *testing.T) {
 		t.Fatalf("got %+v, want groups g and h", groups)
 	}
 	g, h := groups[0], groups[1]
-	if got := [5]int64{g.Pending, g.Processing, g.Failed, g.Dead, g.Rebuilding}; got != [5]int64{2, 2, 2, 1, 1} {
+	if got := [5]int64{g.Pending, g.Processing, g.Failed, g.Dead, g.CatchingUp}; got != [5]int64{2, 2, 2, 1, 1} {
 		t.Errorf("got counts %v for group g", got)
 	}
 	if g.Oldest == nil || g.Oldest.CampaignID != "c" || g.Oldest.Seq != 2 || g.Oldest.Projection != "p" ||

@@ -21,13 +21,13 @@ const (
 	Processing Status = "processing" // a worker holds the campaign's lease
 	// the campaign or the whole group is paused; its failed campaigns keep their statuses
 	Paused     Status = "paused"
-	Failed     Status = "failed"     // the projection could not apply the event; a retry is due at NextAttemptAt
-	Dead       Status = "dead"       // as Failed, but only an operator can retry it
-	Rebuilding Status = "rebuilding" // the projection is catching up with the campaign
+	Failed     Status = "failed"      // the projection could not apply the event; a retry is due at NextAttemptAt
+	Dead       Status = "dead"        // as Failed, but only an operator can retry it
+	CatchingUp Status = "catching_up" // the projection is catching up with the campaign
 )
 
 // Statuses returns all statuses, in the order in which work passes through them.
-func Statuses() []Status { return []Status{Pending, Processing, Paused, Failed, Dead, Rebuilding} }
+func Statuses() []Status { return []Status{Pending, Processing, Paused, Failed, Dead, CatchingUp} }
 
 // Entry is outstanding work: a work item, or a failed campaign of a projection.
 type Entry struct {
@@ -41,7 +41,7 @@ type Entry struct {
 	Projection    string    // of the failed campaign; empty for a work item
 	Since         time.Time // when the event was appended
 	Attempts      int       // failures at the event
-	NextAttemptAt time.Time // of the retry; zero unless Failed or Rebuilding
+	NextAttemptAt time.Time // of the retry; zero unless Failed or CatchingUp
 	Error         string    // of the last failure
 }
 
@@ -73,7 +73,7 @@ func Page(
 	ctx context.Context, db event.Querier, filter Filter, after *Place,
 ) (entries []Entry, next *Place, err error) {
 	filter.Limit = cmp.Or(filter.Limit, defaultListLimit)
-	at, ofFailed := Place{}, slices.Contains([]Status{Failed, Dead, Rebuilding}, filter.Status)
+	at, ofFailed := Place{}, slices.Contains([]Status{Failed, Dead, CatchingUp}, filter.Status)
 	if after != nil {
 		at = *after
 		ofFailed = ofFailed || at.Group == ""

@@ -16,7 +16,7 @@ func TestPagesHaveEveryEntryOnce(t *testing.T) {
 		SELECT tidemark.append('c' || i % 5, '[{"type": "noted"}]') FROM generate_series(1, 20) i;
 		INSERT INTO tidemark.leases (consumer_group, campaign_id, owner, generation, expires_at, checkpoint)
 			VALUES ('g', 'c1', 'w', 1, now() + interval '1 hour', 0), ('g', 'c2', 'paused', 1, now() + interval '1 hour', 0);
-		INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status, next_attempt_at,
+		INSERT INTO tidemark.failed (campaign_id, projection, consumer_group, next_seq, status, next_attempt_at,
 			error_message, first_failed_at)
 		SELECT 'c' || i, p, 'g', 1, CASE p WHEN 'p' THEN 'dead' ELSE 'failed' END, now(), 'no', now()
 			FROM generate_series(0, 4) i, unnest('{p,q}'::text[]) p`); err != nil {
@@ -35,7 +35,7 @@ func TestPagesHaveEveryEntryOnce(t *testing.T) {
 		{Status: outbox.Pending},
 		{Status: outbox.Dead},
 		{Status: outbox.Failed, CampaignID: "c3"},
-		{Status: outbox.Rebuilding},
+		{Status: outbox.CatchingUp},
 		{Status: outbox.Pending, CampaignID: "c0"},
 	} {
 		want := slices.DeleteFunc(slices.Clone(all), func(e outbox.Entry) bool {

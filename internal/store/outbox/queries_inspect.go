@@ -1,13 +1,13 @@
 package outbox
 
 // Operators' views. They take no locks. Each is one statement, so its figures are of one moment.
-// They also read tidemark.deferred, projections, leases and pauses, which other packages write.
+// They also read tidemark.failed, projections, leases and pauses, which other packages write.
 const (
 	// queryReport counts up to $1 work items of each group and $3 failed campaigns, and reads $2 pages
 	// beyond (migrations/functions/status.sql). It also reads the thousand failed campaigns due first.
 	queryReport = `
 		SELECT q.consumer_group, now(), q.pending, q.processing, q.paused, coalesce(behind.failed, 0),
-			coalesce(behind.dead, 0), coalesce(behind.rebuilding, 0),
+			coalesce(behind.dead, 0), coalesce(behind.catching_up, 0),
 			q.estimated OR coalesce(behind.estimated, false), oldest.campaign_id IS NOT NULL, coalesce(oldest.campaign_id, ''),
 				coalesce(oldest.seq, 0), coalesce(oldest.events, 0), coalesce(oldest.event_type, ''),
 			coalesce(oldest.status, ''), coalesce(oldest.projection, ''), coalesce(oldest.since, now()),
@@ -17,8 +17,8 @@ const (
 		LEFT JOIN (
 			SELECT d.consumer_group, sum(d.pairs) FILTER (WHERE d.status = 'failed')::bigint AS failed,
 				sum(d.pairs) FILTER (WHERE d.status = 'dead')::bigint AS dead,
-				sum(d.pairs) FILTER (WHERE d.status = 'rebuilding')::bigint AS rebuilding, bool_or(d.estimated) AS estimated
-			FROM tidemark.deferred_report($3, $2) d WHERE d.projection NOT LIKE '%~previous'
+				sum(d.pairs) FILTER (WHERE d.status = 'catching_up')::bigint AS catching_up, bool_or(d.estimated) AS estimated
+			FROM tidemark.failed_report($3, $2) d WHERE d.projection NOT LIKE '%~previous'
 			GROUP BY d.consumer_group
 		) behind ON behind.consumer_group = q.consumer_group
 		LEFT JOIN LATERAL (
@@ -30,7 +30,7 @@ const (
 				(SELECT d.campaign_id, d.next_seq, 0, j.event_type, 'failed', d.projection, j.recorded_at, d.attempt_count,
 					d.next_attempt_at, d.error_message
 				FROM (
-					SELECT * FROM tidemark.deferred d WHERE d.status = 'failed' AND d.next_attempt_at <= now()
+					SELECT * FROM tidemark.failed d WHERE d.status = 'failed' AND d.next_attempt_at <= now()
 						ORDER BY d.status, d.next_attempt_at LIMIT 1000
 				) d
 				CROSS JOIN LATERAL (SELECT j.event_type, j.recorded_at FROM tidemark.journal j WHERE j.campaign_id = d.campaign_id
@@ -129,7 +129,7 @@ const (
 		ORDER BY d.campaign_id, d.projection`
 
 	failedColumns = `SELECT d.consumer_group, d.campaign_id, d.next_seq, d.status, d.projection, d.first_failed_at,
-		d.next_attempt_at, d.attempt_count, d.error_message, d.event_type FROM tidemark.deferred d `
+		d.next_attempt_at, d.attempt_count, d.error_message, d.event_type FROM tidemark.failed d `
 
 	queryPageFailed = `WITH part AS MATERIALIZED
 		(` + failedColumns + `WHERE (d.campaign_id, d.projection) > ($1, $2)

@@ -24,7 +24,7 @@ type GroupReport struct {
 	Paused     int64 // events
 	Failed     int64 // failed campaigns
 	Dead       int64 // failed campaigns
-	Rebuilding int64 // failed campaigns
+	CatchingUp int64 // failed campaigns
 
 	// Oldest is the oldest entry that a worker could take now: a pending work item, or a failed
 	// campaign whose retry is due and whose projection is not paused. Nil if there is none.
@@ -53,7 +53,7 @@ func scanGroupReport(row pgx.CollectableRow) (GroupReport, error) {
 		hasOldest bool
 	)
 	err := row.Scan(&group.Group, &group.At, &group.Pending, &group.Processing, &group.Paused, &group.Failed, &group.Dead,
-		&group.Rebuilding, &group.Estimated, &hasOldest,
+		&group.CatchingUp, &group.Estimated, &hasOldest,
 		&oldest.CampaignID, &oldest.Seq, &oldest.Events, &oldest.EventType, &oldest.Status, &oldest.Projection,
 		&oldest.Since, &oldest.Attempts, &oldest.NextAttemptAt, &oldest.Error)
 	if hasOldest {

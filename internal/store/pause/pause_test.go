@@ -25,8 +25,8 @@ func withWork(t *testing.T) *pgxpool.Pool {
 		INSERT INTO tidemark.projections (name, consumer_group, version, schema_name, table_names, state)
 			VALUES ('p', 'g', 1, 'public', '{p}', 'active');
 		SELECT tidemark.append(c, '[{"type": "noted"}]') FROM unnest('{a,b}'::text[]) AS u (c);
-		INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status)
-			VALUES ('a', 'p', 'g', 1, 'rebuilding')`)
+		INSERT INTO tidemark.failed (campaign_id, projection, consumer_group, next_seq, status)
+			VALUES ('a', 'p', 'g', 1, 'catching_up')`)
 	return pool
 }
 

@@ -13,7 +13,7 @@ import (
 // manyDead inserts n more dead campaigns.
 func manyDead(t *testing.T, url string, n int) {
 	t.Helper()
-	change(t, url, fmt.Sprintf(`INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status,
+	change(t, url, fmt.Sprintf(`INSERT INTO tidemark.failed (campaign_id, projection, consumer_group, next_seq, status,
 		attempt_count, first_failed_at)
 		SELECT 'c' || i, 'scores', 'default', 1, 'dead', 8, now() - interval '1 hour' FROM generate_series(1, %d) AS i`, n))
 }
@@ -72,7 +72,7 @@ func TestMuchIsConfirmedFirst(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			fill(t, url, "deferred.sql")
+			fill(t, url, "failed.sql")
 			manyDead(t, url, 120)
 			change(t, url, `TRUNCATE tidemark.operations CASCADE`)
 			var out, errs bytes.Buffer
@@ -95,7 +95,7 @@ func TestMuchIsConfirmedFirst(t *testing.T) {
 
 func TestActsAreSignedByWhoeverIsLoggedIn(t *testing.T) {
 	t.Parallel()
-	url := database(t, "deferred.sql")
+	url := database(t, "failed.sql")
 	requireRun(t, url, "failed requeue scores oak", cli.ExitOK, "Requeued scores in oak")
 	if got := actsIn(t, url); len(got) != 1 || !strings.Contains(got[0], "@") {
 		t.Errorf("the log has %q, want user@host in it", got)

@@ -16,7 +16,7 @@ import (
 
 func TestOperatorsAtOnceLeaveNoCampaignDead(t *testing.T) {
 	t.Parallel()
-	url := database(t, "deferred.sql")
+	url := database(t, "failed.sql")
 	manyDead(t, url, 498)
 	operate(t, url)
 	operate(t, url)
@@ -36,7 +36,7 @@ func TestOperatorsAtOnceLeaveNoCampaignDead(t *testing.T) {
 			t.Fatalf("exit code %d: %s", r.code, r.err)
 		}
 	}
-	if left := lines(t, url, `SELECT campaign_id FROM tidemark.deferred WHERE status = 'dead'`); len(left) > 0 {
+	if left := lines(t, url, `SELECT campaign_id FROM tidemark.failed WHERE status = 'dead'`); len(left) > 0 {
 		t.Errorf("left dead: %q", left)
 	}
 }
@@ -54,9 +54,9 @@ func TestAnActThatOthersWereQuickerWithIsAConflictOrPartial(t *testing.T) {
 	} {
 		t.Run(where, func(t *testing.T) {
 			t.Parallel()
-			url := database(t, "deferred.sql")
+			url := database(t, "failed.sql")
 			change(t, url, `CREATE FUNCTION meanwhile() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
-				DELETE FROM tidemark.deferred WHERE `+where+`; RETURN NULL; END $$;
+				DELETE FROM tidemark.failed WHERE `+where+`; RETURN NULL; END $$;
 				CREATE TRIGGER meanwhile AFTER UPDATE OF total ON tidemark.operations FOR EACH STATEMENT EXECUTE FUNCTION meanwhile()`)
 			operate(t, url)
 			requireRun(t, url, "failed requeue --status dead --wait", want.code, want.says)
@@ -68,7 +68,7 @@ func TestAnActThatOthersWereQuickerWithIsAConflictOrPartial(t *testing.T) {
 // event.
 func TestAnActDoesNotWaitForLong(t *testing.T) {
 	t.Parallel()
-	url := database(t, "deferred.sql")
+	url := database(t, "failed.sql")
 	conn, err := pgx.Connect(t.Context(), url)
 	if err != nil {
 		t.Fatal(err)

@@ -9,7 +9,7 @@ import (
 
 func TestAnActThatDoesNotFitSaysWhatToTypeNext(t *testing.T) {
 	t.Parallel()
-	url := database(t, "deferred.sql")
+	url := database(t, "failed.sql")
 	const nowhere = "postgres://nobody@127.0.0.1:1/none"
 	tests := []struct {
 		name, url, args string
@@ -66,8 +66,8 @@ func TestAnActThatDoesNotFitSaysWhatToTypeNext(t *testing.T) {
 		{"an unknown projection", url, "failed show nosuch oak", cli.ExitFailed, []string{"try: tidemark projection list"}},
 		{"nothing chosen", nowhere, "failed requeue", cli.ExitUsage, []string{"nothing chooses", "--all"}},
 		{
-			"a status that has not failed", nowhere, "failed requeue --status rebuilding", cli.ExitUsage,
-			[]string{`--status "rebuilding": there is no such status: use one of failed, dead`},
+			"a status that has not failed", nowhere, "failed requeue --status catching_up", cli.ExitUsage,
+			[]string{`--status "catching_up": there is no such status: use one of failed, dead`},
 		},
 		{
 			"no reason to skip", nowhere, "failed resolve scores oak --seq 2", cli.ExitUsage,

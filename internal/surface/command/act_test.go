@@ -60,145 +60,145 @@ func TestActsPrintWhatTheGoldenFilesSay(t *testing.T) {
 		acts             []string
 	}{
 		{
-			"outbox-requeue", "deferred.sql", true, "outbox requeue oak 2" + who,
+			"outbox-requeue", "failed.sql", true, "outbox requeue oak 2" + who,
 			[]string{"requeued scores oak 2 by bob since mended", "requeued sessions oak 2 by bob since mended"},
 		},
 		{
-			"outbox-requeue-json", "deferred.sql", false, "outbox requeue oak 2 --json" + who,
+			"outbox-requeue-json", "failed.sql", false, "outbox requeue oak 2 --json" + who,
 			[]string{"requeued scores oak 2 by bob since mended", "requeued sessions oak 2 by bob since mended"},
 		},
 		{
-			"deferred-requeue-one", "deferred.sql", true, "failed requeue scores oak" + who,
+			"failed-requeue-one", "failed.sql", true, "failed requeue scores oak" + who,
 			[]string{"requeued scores oak 2 by bob since mended"},
 		},
 		{
-			"deferred-requeue-one-json", "deferred.sql", false, "failed requeue scores oak --json" +
+			"failed-requeue-one-json", "failed.sql", false, "failed requeue scores oak --json" +
 				who,
 			[]string{"requeued scores oak 2 by bob since mended"},
 		},
 		{
-			"deferred-requeue-many", "deferred.sql", true, "failed requeue --projection scores --wait" + who,
+			"failed-requeue-many", "failed.sql", true, "failed requeue --projection scores --wait" + who,
 			[]string{
 				"requeued scores oak 2 by bob since mended (operation N)",
 				"requeued scores elm 1 by bob since mended (operation N)",
 			},
 		},
-		{"deferred-requeue-dry", "deferred.sql", true, "failed requeue --all --dry-run" + who, nil},
-		{"deferred-requeue-dry-json", "deferred.sql", false, "failed requeue --status failed --limit 1 --dry-run --json" +
+		{"failed-requeue-dry", "failed.sql", true, "failed requeue --all --dry-run" + who, nil},
+		{"failed-requeue-dry-json", "failed.sql", false, "failed requeue --status failed --limit 1 --dry-run --json" +
 			who, nil},
-		{"deferred-requeue-none", "deferred.sql", true, "failed requeue --type renamed" + who, nil},
-		{"deferred-requeue-none-json", "deferred.sql", false, "failed requeue --type renamed --json" + who, nil},
+		{"failed-requeue-none", "failed.sql", true, "failed requeue --type renamed" + who, nil},
+		{"failed-requeue-none-json", "failed.sql", false, "failed requeue --type renamed --json" + who, nil},
 		{
-			"deferred-resolve", "deferred.sql", true, "failed resolve scores oak --seq 2" + who,
+			"failed-resolve", "failed.sql", true, "failed resolve scores oak --seq 2" + who,
 			[]string{"resolved scores oak 2 by bob since mended"},
 		},
 		{
-			"deferred-resolve-many-json", "deferred.sql", false, "failed resolve --status dead --yes --wait --json" + who,
+			"failed-resolve-many-json", "failed.sql", false, "failed resolve --status dead --yes --wait --json" + who,
 			[]string{
 				"resolved scores oak 2 by bob since mended (operation N)",
 				"resolved scores elm 1 by bob since mended (operation N)",
 			},
 		},
-		{"group-pause", "deferred.sql", true, "group pause default" + who, []string{"paused by bob since mended"}},
+		{"group-pause", "failed.sql", true, "group pause default" + who, []string{"paused by bob since mended"}},
 		{
-			"group-pause-json", "deferred.sql", false, "group pause default --for 1d12h --json" + who,
+			"group-pause-json", "failed.sql", false, "group pause default --for 1d12h --json" + who,
 			[]string{"paused by bob since mended"},
 		},
 		{
-			"group-resume", "deferred.sql paused.sql", true, "group resume search" + who,
+			"group-resume", "failed.sql paused.sql", true, "group resume search" + who,
 			[]string{"resumed by bob since mended"},
 		},
 		{
-			"group-resume-json", "deferred.sql paused.sql", false, "group resume search --json" + who,
+			"group-resume-json", "failed.sql paused.sql", false, "group resume search --json" + who,
 			[]string{"resumed by bob since mended"},
 		},
 		{
-			"projection-pause", "deferred.sql", true, "projection pause scores --for 90m" + who,
+			"projection-pause", "failed.sql", true, "projection pause scores --for 90m" + who,
 			[]string{"paused scores by bob since mended"},
 		},
 		{
-			"projection-pause-json", "deferred.sql", false, "projection pause scores --json" + who,
+			"projection-pause-json", "failed.sql", false, "projection pause scores --json" + who,
 			[]string{"paused scores by bob since mended"},
 		},
 		{
-			"projection-resume", "deferred.sql paused.sql", true, "projection resume scores" + who,
+			"projection-resume", "failed.sql paused.sql", true, "projection resume scores" + who,
 			[]string{"resumed scores by bob since mended"},
 		},
 		{
-			"projection-resume-json", "deferred.sql paused.sql", false, "projection resume scores --json" + who,
+			"projection-resume-json", "failed.sql paused.sql", false, "projection resume scores --json" + who,
 			[]string{"resumed scores by bob since mended"},
 		},
-		{"campaign-pause", "deferred.sql", true, "campaign pause oak" + who, []string{"paused oak by bob since mended"}},
+		{"campaign-pause", "failed.sql", true, "campaign pause oak" + who, []string{"paused oak by bob since mended"}},
 		{
-			"campaign-pause-json", "deferred.sql", false, "campaign pause oak --group search --json" + who,
+			"campaign-pause-json", "failed.sql", false, "campaign pause oak --group search --json" + who,
 			[]string{"paused oak by bob since mended"},
 		},
 		{
-			"campaign-pause-group", "deferred.sql", false, "campaign pause ash%09 --group search" + who,
+			"campaign-pause-group", "failed.sql", false, "campaign pause ash%09 --group search" + who,
 			[]string{"paused ash\t by bob since mended"},
 		},
 		{
-			"campaign-resume", "deferred.sql paused.sql", true, "campaign resume elm" + who,
+			"campaign-resume", "failed.sql paused.sql", true, "campaign resume elm" + who,
 			[]string{"resumed elm by bob since mended"},
 		},
 		{
-			"campaign-resume-json", "deferred.sql paused.sql", false, "campaign resume elm --json" + who,
+			"campaign-resume-json", "failed.sql paused.sql", false, "campaign resume elm --json" + who,
 			[]string{"resumed elm by bob since mended"},
 		},
 		{
-			"gaps-repair", "deferred.sql paused.sql", true, "gaps repair search --yes --wait" + who, repaired,
+			"gaps-repair", "failed.sql paused.sql", true, "gaps repair search --yes --wait" + who, repaired,
 		},
 		{
-			"gaps-repair-json", "deferred.sql paused.sql", false, "gaps repair search --yes --wait --json" + who, repaired,
+			"gaps-repair-json", "failed.sql paused.sql", false, "gaps repair search --yes --wait --json" + who, repaired,
 		},
-		{"gaps-repair-dry", "deferred.sql paused.sql", true, "gaps repair search --dry-run" + who, nil},
-		{"gaps-repair-dry-json", "deferred.sql paused.sql", false, "gaps repair search --dry-run --json" + who, nil},
-		{"gaps-repair-json-empty", "deferred.sql paused.sql", false, "gaps repair default --json" + who, nil},
+		{"gaps-repair-dry", "failed.sql paused.sql", true, "gaps repair search --dry-run" + who, nil},
+		{"gaps-repair-dry-json", "failed.sql paused.sql", false, "gaps repair search --dry-run --json" + who, nil},
+		{"gaps-repair-json-empty", "failed.sql paused.sql", false, "gaps repair default --json" + who, nil},
 		{
-			"projection-remove", "deferred.sql", true, "projection remove scores --yes" + who,
+			"projection-remove", "failed.sql", true, "projection remove scores --yes" + who,
 			[]string{"removed scores by bob since mended"},
 		},
 		{
-			"projection-remove-json", "deferred.sql paused.sql", false, "projection remove scores --tables --yes --json" + who,
+			"projection-remove-json", "failed.sql paused.sql", false, "projection remove scores --tables --yes --json" + who,
 			[]string{"removed scores by bob since mended"},
 		},
-		{"projection-remove-dry", "deferred.sql", true, "projection remove scores --tables --dry-run" + who, nil},
-		{"projection-remove-dry-json", "deferred.sql", false, "projection remove invites --dry-run --json" + who, nil},
+		{"projection-remove-dry", "failed.sql", true, "projection remove scores --tables --dry-run" + who, nil},
+		{"projection-remove-dry-json", "failed.sql", false, "projection remove invites --dry-run --json" + who, nil},
 		{
-			"projection-rebuild", "deferred.sql", true, "projection rebuild scores --max-share 0.2" + who,
+			"projection-rebuild", "failed.sql", true, "projection rebuild scores --max-share 0.2" + who,
 			[]string{"rebuild_began scores by bob since mended"},
 		},
-		{"projection-rebuild-json", "deferred.sql", false, "projection rebuild scores --keep 36h --allow-failed 2 --json" +
+		{"projection-rebuild-json", "failed.sql", false, "projection rebuild scores --keep 36h --allow-failed 2 --json" +
 			who, []string{"rebuild_began scores by bob since mended"}},
 		{
-			"projection-rebuild-changed-json", "deferred.sql rebuilding.sql", false,
+			"projection-rebuild-changed-json", "failed.sql rebuilding.sql", false,
 			"projection rebuild scores --max-share 1 --json" + who, nil,
 		},
 		{
-			"projection-rebuild-pause", "deferred.sql rebuilding.sql", true, "projection pause-rebuild scores" + who,
+			"projection-rebuild-pause", "failed.sql rebuilding.sql", true, "projection pause-rebuild scores" + who,
 			[]string{"paused scores~next by bob since mended"},
 		},
 		{
-			"projection-rebuild-resume", "deferred.sql rebuilding.sql rebuilding-paused.sql", true,
+			"projection-rebuild-resume", "failed.sql rebuilding.sql rebuilding-paused.sql", true,
 			"projection resume-rebuild scores" + who,
 			[]string{"resumed scores~next by bob since mended"},
 		},
 		{
-			"projection-rebuild-abort", "deferred.sql rebuilding.sql", true, "projection abort-rebuild scores --yes" + who,
+			"projection-rebuild-abort", "failed.sql rebuilding.sql", true, "projection abort-rebuild scores --yes" + who,
 			[]string{"rebuild_aborted scores by bob since mended"},
 		},
 		{
-			"projection-rebuild-abort-json", "deferred.sql rebuilding.sql", false,
+			"projection-rebuild-abort-json", "failed.sql rebuilding.sql", false,
 			"projection abort-rebuild scores --yes --json" + who,
 			[]string{"rebuild_aborted scores by bob since mended"},
 		},
-		{"group-remove", "deferred.sql", true, "group remove search --yes" + who, []string{"removed by bob since mended"}},
+		{"group-remove", "failed.sql", true, "group remove search --yes" + who, []string{"removed by bob since mended"}},
 		{
-			"group-remove-json", "deferred.sql paused.sql", false, "group remove search --yes --json" + who,
+			"group-remove-json", "failed.sql paused.sql", false, "group remove search --yes --json" + who,
 			[]string{"removed by bob since mended"},
 		},
-		{"group-remove-dry", "deferred.sql", true, "group remove search --dry-run" + who, nil},
-		{"deferred-resolve-dry", "deferred.sql", true, "failed resolve --status dead --dry-run" + who, nil},
+		{"group-remove-dry", "failed.sql", true, "group remove search --dry-run" + who, nil},
+		{"failed-resolve-dry", "failed.sql", true, "failed resolve --status dead --dry-run" + who, nil},
 	}
 	for _, tt := range tests {
 		t.Run(tt.golden, func(t *testing.T) {
@@ -239,7 +239,7 @@ func TestTheFlagFormDoesWhatTheNounFormDoes(t *testing.T) {
 	} {
 		t.Run(flagForm, func(t *testing.T) {
 			run := func(args string) (result, []string) {
-				fill(t, url, "deferred.sql")
+				fill(t, url, "failed.sql")
 				change(t, url, forgetActs)
 				got := requireRun(t, url, args, cli.ExitOK, "")
 				got.out, got.err = numberless(timeless(got.out)), numberless(got.err)

@@ -194,13 +194,13 @@ func (c *actCommand) sayIfIdle(ctx context.Context, pool *pgxpool.Pool) {
 	}
 }
 
-// caughtUp shows progress until none of the n replayed campaigns is rebuilding or failed. The error
+// caughtUp shows progress until none of the n replayed campaigns is catching up or failed. The error
 // counts dead ones.
 func caughtUp(ctx context.Context, env *cli.Env, pool *pgxpool.Pool, of failed.ReplayRequest, n int64) error {
 	meter := progress.New(env.Err, "campaigns replayed", n)
 	for {
 		left, err := leftOf(ctx, pool, of)
-		underWay, dead := left[failed.Rebuilding]+left[failed.Failed], left[failed.Dead]
+		underWay, dead := left[failed.CatchingUp]+left[failed.Failed], left[failed.Dead]
 		switch {
 		case err != nil && ctx.Err() == nil:
 			return err

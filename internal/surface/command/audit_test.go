@@ -10,7 +10,7 @@ import (
 
 func TestAuditShowsWhatOperatorsDidWhicheverWay(t *testing.T) {
 	t.Parallel()
-	url := database(t, "deferred.sql", "published.sql")
+	url := database(t, "failed.sql", "published.sql")
 	change(t, url, forgetActs)
 	requireRun(t, url, "audit", cli.ExitOK, "No matching acts.")
 	for _, args := range []string{

@@ -41,18 +41,18 @@ func shows(command string) known { return known{command: command} }
 
 // commands returns an entry for every command.
 func commands() []known {
-	const next, started = "deferred.sql rebuilding.sql", "operation_started"
+	const next, started = "failed.sql rebuilding.sql", "operation_started"
 	return []known{
 		shows("status"), shows("doctor"), shows("lag"), shows("audit"),
 		shows("outbox list"), shows("outbox report"),
-		acted("outbox requeue", "deferred.sql", "oak 2", "failed_requeued oak 2"),
+		acted("outbox requeue", "failed.sql", "oak 2", "failed_requeued oak 2"),
 		shows("failed list"), shows("failed show"), shows("failed stats"), shows("failed log"),
 		shows("failed resolutions"),
-		acted("failed requeue", "deferred.sql", "scores oak", "failed_requeued oak"),
-		acted("failed requeue", "deferred.sql", "--all", started),
-		acted("failed resolve", "deferred.sql", "scores oak --seq 2", "failed_resolved oak 2"),
-		acted("failed resolve", "deferred.sql", "--status dead --yes", started),
-		acted("failed unresolve", "deferred.sql", "scores oak --seq 3",
+		acted("failed requeue", "failed.sql", "scores oak", "failed_requeued oak"),
+		acted("failed requeue", "failed.sql", "--all", started),
+		acted("failed resolve", "failed.sql", "scores oak --seq 2", "failed_resolved oak 2"),
+		acted("failed resolve", "failed.sql", "--status dead --yes", started),
+		acted("failed unresolve", "failed.sql", "scores oak --seq 3",
 			"failed_unresolved oak 3"),
 		shows("campaign list"), shows("campaign show"), shows("campaign as-of"), shows("campaign diff"), shows("campaign why"),
 		{command: "campaign replay", prepare: replayable, args: "oak elm", log: []string{"campaign_replayed"}},
@@ -61,16 +61,16 @@ func commands() []known {
 			command: "campaign repair-gap", prepare: replayable, args: "oak",
 			log: []string{"gaps_repaired oak"},
 		},
-		acted("campaign pause", "deferred.sql", "oak", "paused oak"),
-		acted("campaign resume", "deferred.sql paused.sql", "elm", "resumed elm"),
+		acted("campaign pause", "failed.sql", "oak", "paused oak"),
+		acted("campaign resume", "failed.sql paused.sql", "elm", "resumed elm"),
 		shows("projection list"),
 		{
 			command: "projection verify", prepare: edited, args: "scores --repair" + projectionFiles,
 			log: []string{"campaign_replayed oak"},
 		},
-		acted("projection pause", "deferred.sql", "scores", "paused"),
-		acted("projection resume", "deferred.sql paused.sql", "scores", "resumed"),
-		acted("projection rebuild", "deferred.sql", "scores", "rebuild_started"),
+		acted("projection pause", "failed.sql", "scores", "paused"),
+		acted("projection resume", "failed.sql paused.sql", "scores", "resumed"),
+		acted("projection rebuild", "failed.sql", "scores", "rebuild_started"),
 		acted("projection rebuild", next, "scores --max-share 1", "rebuild_started"),
 		acted("projection pause-rebuild", next, "scores", "rebuild_paused"),
 		acted("projection resume-rebuild", next+" rebuilding-paused.sql", "scores", "rebuild_resumed"),
@@ -82,11 +82,11 @@ func commands() []known {
 		},
 		acted("projection remove", next, "scores --yes", "projection_removed"),
 		shows("group list"), shows("group pauses"),
-		acted("group pause", "deferred.sql", "default", "paused"),
-		acted("group resume", "deferred.sql paused.sql", "search", "resumed"),
-		acted("group remove", "deferred.sql", "search --yes", "group_removed"),
+		acted("group pause", "failed.sql", "default", "paused"),
+		acted("group resume", "failed.sql paused.sql", "search", "resumed"),
+		acted("group remove", "failed.sql", "search --yes", "group_removed"),
 		shows("gaps detect"),
-		acted("gaps repair", "deferred.sql paused.sql", "search --yes", started),
+		acted("gaps repair", "failed.sql paused.sql", "search --yes", started),
 		shows("publisher list"), shows("publisher show"), shows("publisher ghosts"), shows("publisher log"),
 		shows("publisher parked list"), shows("publisher parked show"),
 		acted("publisher pause", "published.sql", "archive", "publisher_paused", "publisher_paused"),
@@ -102,22 +102,22 @@ func commands() []known {
 		acted("keys rotate", "", "--wrapping-keys-secret a:MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=", "keys_rotated"),
 		acted("keys trust", "", "a --yes --reason test --wrapping-keys-secret a:MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=", "wrapping_key_recorded by LOGIN since", "wrapping_key_trusted"),
 		acted("keys delete", "keys.sql", "01a21831-0aaf-7001-9512-0e2cf06179e0 --yes --reason test", "key_deleted"),
-		acted("copy repair", "deferred.sql", "", "copy_repaired"), shows("gaps late"),
+		acted("copy repair", "failed.sql", "", "copy_repaired"), shows("gaps late"),
 		shows("catalogue check"), shows("workers list"),
-		acted("workers drain", "deferred.sql", "w1 --yes", "worker_drained"),
+		acted("workers drain", "failed.sql", "w1 --yes", "worker_drained"),
 		{command: "workers undrain", prepare: drainedWorker, args: "w1", log: []string{"worker_undrained"}},
 		shows("operation list"), shows("operation show"),
-		acted("operation abort", "deferred.sql operations.sql", "1", "operation_aborted"),
+		acted("operation abort", "failed.sql operations.sql", "1", "operation_aborted"),
 		shows("projection places"), shows("scheduled list"), shows("scheduled show"),
-		acted("campaign erase", "deferred.sql", "oak --yes --reason test", "erased oak", "erasure_begun oak"),
-		acted("campaign archive", "deferred.sql", "oak --archive-url file://"+os.TempDir(), "archived oak"),
-		acted("campaign restore", "deferred.sql", "oak --archive-url file://"+os.TempDir(), "restored oak"),
+		acted("campaign erase", "failed.sql", "oak --yes --reason test", "erased oak", "erasure_begun oak"),
+		acted("campaign archive", "failed.sql", "oak --archive-url file://"+os.TempDir(), "archived oak"),
+		acted("campaign restore", "failed.sql", "oak --archive-url file://"+os.TempDir(), "restored oak"),
 		acted("subject erase", "tagged.sql", "who=ann --yes --reason test", "erased", "erasure_begun"), shows("erase verify"), shows("erase list"),
 		acted("erase abandon", "killed.sql", "1 --yes --reason test", "erasure_begun gone", "erasure_abandoned"),
 		shows("campaign policies"),
 		shows("campaign requests"),
-		acted("scheduled reschedule", "deferred.sql scheduled.sql", "1 --due 2999-01-01T00:00:00Z", "rescheduled oak"),
-		acted("scheduled cancel", "deferred.sql scheduled.sql", "1 --yes", "scheduled_cancelled oak"),
+		acted("scheduled reschedule", "failed.sql scheduled.sql", "1 --due 2999-01-01T00:00:00Z", "rescheduled oak"),
+		acted("scheduled cancel", "failed.sql scheduled.sql", "1 --yes", "scheduled_cancelled oak"),
 		shows("token list"),
 		acted("token create", "", "eve --role operator", "token_created"),
 		{command: "token revoke", prepare: entrusted, args: "eve", log: []string{"token_revoked"}},
@@ -242,7 +242,7 @@ const (
 		CREATE TRIGGER refuse BEFORE INSERT ON tidemark.operator_log FOR EACH ROW EXECUTE FUNCTION refuse()`
 
 	// everything returns all rows that acts change.
-	everything = `SELECT 'deferred ' || d::text FROM tidemark.deferred d UNION ALL SELECT 'pause ' || p::text
+	everything = `SELECT 'failed ' || d::text FROM tidemark.failed d UNION ALL SELECT 'pause ' || p::text
 		FROM tidemark.pauses p UNION ALL SELECT 'projection ' || p::text FROM tidemark.projections p
 		UNION ALL SELECT 'rebuild ' || r::text FROM tidemark.rebuilds r UNION ALL SELECT 'group ' || g::text
 			FROM tidemark.consumer_groups g UNION ALL SELECT 'work ' || o::text FROM tidemark.outbox o
@@ -303,7 +303,7 @@ func edited(t *testing.T) string {
 // drainedWorker returns a database with a drained worker.
 func drainedWorker(t *testing.T) string {
 	t.Helper()
-	url := database(t, "deferred.sql")
+	url := database(t, "failed.sql")
 	requireRun(t, url, "workers drain w1 --yes", cli.ExitOK, "")
 	return url
 }

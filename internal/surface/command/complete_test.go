@@ -24,7 +24,7 @@ func completed(t *testing.T, url string, words ...string) []string {
 // The campaign "ash<tab>" is not offered, because a shell takes the tab for the end of the word.
 func TestAShellIsOfferedWhatTheDatabaseHas(t *testing.T) {
 	t.Parallel()
-	url := database(t, "deferred.sql", "operations.sql")
+	url := database(t, "failed.sql", "operations.sql")
 	for line, want := range map[string][]string{
 		"outbox list --campaign |":       {"elm", "oak"},
 		"outbox list --campaign o|":      {"oak"},
@@ -55,7 +55,7 @@ func TestAShellIsOfferedWhatTheDatabaseHas(t *testing.T) {
 		"token create --role |":  {"viewer", "operator", "admin"},
 		"gaps repair |":          {"default", "search"},
 		"outbox requeue e|":      {"elm"},
-		"outbox list --status |": {"pending", "processing", "paused", "failed", "dead", "rebuilding"},
+		"outbox list --status |": {"pending", "processing", "paused", "failed", "dead", "catching_up"},
 	} {
 		words := strings.Split(strings.TrimSuffix(line, "|"), " ")
 		if got := completed(t, url, words...); !slices.Equal(got, want) {

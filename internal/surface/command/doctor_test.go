@@ -15,7 +15,7 @@ func TestDoctor(t *testing.T) {
 
 	t.Run("names the pairs that are dead and what to type", func(t *testing.T) {
 		t.Parallel()
-		got := execute(t, database(t, "deferred.sql"), true, "doctor")
+		got := execute(t, database(t, "failed.sql"), true, "doctor")
 		if !strings.Contains(got.out, "projections") ||
 			!strings.Contains(got.err, "projections: tidemark failed stats --projection") {
 			t.Errorf("stdout %q, stderr %q: want the finding on projections and its remedy", got.out, got.err)

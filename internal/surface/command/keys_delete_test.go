@@ -10,9 +10,9 @@ import (
 // A key that does not open is found by the doctor, and deleted by its id. It cannot come back.
 func TestAKeyIsDeletedByItsID(t *testing.T) {
 	t.Parallel()
-	url := database(t, "deferred.sql", "keys.sql")
+	url := database(t, "failed.sql", "keys.sql")
 	const id, gone = "01a21831-0aaf-7001-9512-0e2cf06179e0", "01a21831-0aaf-7001-9512-0e2cf06179e1"
-	change(t, url, `UPDATE tidemark.deferred SET error_code = 'key', error_message = 'key `+id+
+	change(t, url, `UPDATE tidemark.failed SET error_code = 'key', error_message = 'key `+id+
 		` does not open with the wrapping key "a"' WHERE campaign_id = 'oak';
 		INSERT INTO tidemark.parked (topic, publisher, campaign_id, seq, holds, position, status, error_message)
 			VALUES ('t', 'p', 'fir', 1, true, 1, 'parked', 'key `+id+` does not open with the wrapping key "a"');

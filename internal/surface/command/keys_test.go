@@ -13,11 +13,11 @@ import (
 // Keys of a projection across campaigns are repaired by the commands for failed campaigns.
 func TestCommandsRepairKeysOfProjectionsAcrossCampaigns(t *testing.T) {
 	t.Parallel()
-	url := database(t, "deferred.sql")
+	url := database(t, "failed.sql")
 	change(t, url, `INSERT INTO tidemark.projections (name, consumer_group, version, schema_name, table_names, state, scope,
 			own_reset) VALUES ('board', 'default', 1, 'public', '{board}', 'active', 'journal', true);
 		INSERT INTO tidemark.readers (topic, publisher, position, kind) VALUES ('board', '#0', 3, 'projection');
-		INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status, attempt_count,
+		INSERT INTO tidemark.failed (campaign_id, projection, consumer_group, next_seq, status, attempt_count,
 			next_attempt_at, error_class, error_code, error_message, first_failed_at, last_failed_at)
 		VALUES ('bob', 'board', 'default', 2, 'dead', 1, 'infinity', 'transient', 'error', 'x', now(), now())`)
 	for _, one := range []struct {

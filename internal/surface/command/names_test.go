@@ -52,7 +52,7 @@ func besides() map[string]string {
 
 func TestAFilterRefusesANameThatNothingHas(t *testing.T) {
 	t.Parallel()
-	url := database(t, "deferred.sql", "published.sql")
+	url := database(t, "failed.sql", "published.sql")
 	for command, c := range leaves(newRoot(environment("", false, nil, nil), stock())) {
 		for flag, known := range filters() {
 			if c.Flags().Lookup(flag) == nil {

@@ -24,7 +24,7 @@ func nouns() []noun {
 			"failed", "Show failed campaigns, retry them, or leave out an event",
 			`A projection that cannot apply an event stops in that campaign only: this is a failed campaign of
 the projection. Workers retry it (status failed) until its attempts are used up. Then it is dead and waits for an
-operator: requeue or resolve it. A campaign that catches up is rebuilding. The log has every failure and every act,
+operator: requeue or resolve it. A campaign that catches up is listed too. The log has every failure and every act,
 with who and why.`,
 		},
 		{name: "campaign", short: "Show, replay, pause, resume, archive and erase campaigns, and look at their past"},

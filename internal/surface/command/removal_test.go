@@ -36,7 +36,7 @@ func TestARemovalIsConfirmedByTheName(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			fill(t, url, "deferred.sql")
+			fill(t, url, "failed.sql")
 			var out, errs bytes.Buffer
 			env := environment(url, false, &out, &errs)
 			env.In, env.InTerminal = strings.NewReader(tt.typed), true
@@ -52,7 +52,7 @@ func TestARemovalIsConfirmedByTheName(t *testing.T) {
 
 func TestAProjectionWhoseTableOthersNeedIsAConflict(t *testing.T) {
 	t.Parallel()
-	url := database(t, "deferred.sql")
+	url := database(t, "failed.sql")
 	change(t, url, "CREATE TABLE public.scores (n bigint); CREATE VIEW best AS SELECT max(n) FROM public.scores")
 	got := execute(t, url, false, "projection remove scores --tables --yes")
 	if got.code != cli.ExitConflict || !strings.Contains(got.err, "view best depends on table scores") ||

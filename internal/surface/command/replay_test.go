@@ -130,7 +130,7 @@ func TestAReplayIsFiledAndLeftToTheWorkers(t *testing.T) {
 			assertGolden(t, tt.golden, numberless(timeless(got.out)+"--- stderr\n"+got.err))
 			await(t, pool, `SELECT NOT EXISTS (SELECT FROM tidemark.operations WHERE state = 'running')`)
 			filed := lines(t, url,
-				"SELECT concat_ws(' ', campaign_id, projection, next_seq, reset::text) FROM tidemark.deferred ORDER BY campaign_id")
+				"SELECT concat_ws(' ', campaign_id, projection, next_seq, reset::text) FROM tidemark.failed ORDER BY campaign_id")
 			if !slices.Equal(filed, tt.filed) {
 				t.Errorf("filed %q, want %q", filed, tt.filed)
 			}
@@ -226,7 +226,7 @@ func TestAReplayThatMakesNoSenseIsRefused(t *testing.T) {
 	} {
 		requireRun(t, tt.url, tt.args, tt.code, tt.says)
 	}
-	if filed := lines(t, url, "SELECT campaign_id FROM tidemark.deferred"); len(filed) > 0 {
+	if filed := lines(t, url, "SELECT campaign_id FROM tidemark.failed"); len(filed) > 0 {
 		t.Errorf("filed %q", filed)
 	}
 }
@@ -237,7 +237,7 @@ func TestAReplayOfMuchIsConfirmedFirst(t *testing.T) {
 	change(t, url, `SELECT tidemark.append('c' || i, '[{"type": "grew"}]') FROM generate_series(1, 120) AS i`)
 	work(t, pool, counter(accept))
 	requireRun(t, url, "group replay default", cli.ExitDeclined, "this would replay 122 campaigns and needs a confirmation")
-	if filed := lines(t, url, "SELECT campaign_id FROM tidemark.deferred"); len(filed) > 0 {
+	if filed := lines(t, url, "SELECT campaign_id FROM tidemark.failed"); len(filed) > 0 {
 		t.Errorf("filed %q", filed)
 	}
 	requireRun(t, url, "group replay default --yes", cli.ExitOK, "a worker replays group default")

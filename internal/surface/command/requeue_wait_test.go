@@ -10,10 +10,10 @@ import (
 // TestRequeueThatWaitsSaysWhatFailedAgain has each requeued campaign fail at once, as a worker does.
 func TestRequeueThatWaitsSaysWhatFailedAgain(t *testing.T) {
 	t.Parallel()
-	url := database(t, "deferred.sql")
+	url := database(t, "failed.sql")
 	change(t, url, `CREATE FUNCTION fails() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
 			NEW.status := 'dead'; NEW.next_attempt_at := 'infinity'; NEW.attempt_count := 1; RETURN NEW; END $$;
-		CREATE TRIGGER fails BEFORE UPDATE ON tidemark.deferred FOR EACH ROW WHEN (NEW.status = 'failed')
+		CREATE TRIGGER fails BEFORE UPDATE ON tidemark.failed FOR EACH ROW WHEN (NEW.status = 'failed')
 			EXECUTE FUNCTION fails()`)
 	operate(t, url)
 	got := requireRun(t, url, "failed requeue --projection scores --yes --wait", cli.ExitPartial,

@@ -44,7 +44,7 @@ func TestVerifyKnowsWhatIsResolved(t *testing.T) {
 				t.Errorf("oak has %q, want ada alone", got)
 			}
 			if got := lines(t, url, `SELECT projection || ' ' || campaign_id || ' ' || status
-				FROM tidemark.deferred`); len(got) > 0 {
+				FROM tidemark.failed`); len(got) > 0 {
 				t.Errorf("these are behind: %q", got)
 			}
 		})

@@ -94,7 +94,7 @@ func printStatus(env *cli.Env, s *status.Status) error {
 	if len(s.Queue) > 0 {
 		page.Heading("Groups")
 		page.Table([]string{
-			"GROUP", "PROJECTION", "PENDING", "PROCESSING", "PAUSED", "FAILED", "DEAD", "REBUILDING", "BEHIND", "AGE",
+			"GROUP", "PROJECTION", "PENDING", "PROCESSING", "PAUSED", "FAILED", "DEAD", "CATCHING UP", "BEHIND", "AGE",
 			"EMPTY IN", "WORKERS",
 		}, groupRows(s))
 	}
@@ -144,7 +144,7 @@ func groupRows(s *status.Status) (rows [][]table.Cell) {
 			table.About(g.Pending, g.Estimated, table.Plain), table.About(g.Processing, g.Estimated, table.Plain),
 			table.About(g.Paused, g.Estimated, table.Warning),
 			table.About(g.Failed, g.Estimated, table.Warning), table.About(g.Dead, g.Estimated, table.Alarm),
-			table.About(g.Rebuilding, g.Estimated, table.Plain), none, none, none, table.Number(workers[g.Group], table.Plain),
+			table.About(g.CatchingUp, g.Estimated, table.Plain), none, none, none, table.Number(workers[g.Group], table.Plain),
 		}
 		var own status.Lag
 		for _, l := range s.Lag {

@@ -27,7 +27,7 @@ func TestEachExitCodeOfStatus(t *testing.T) {
 		"a warning":          {silent, "status", cli.ExitWarnings, "1 warning"},
 		"a warning, as JSON": {silent, "status --json", cli.ExitWarnings, "1 warning"},
 		"something is critical": {
-			func(t *testing.T) string { return database(t, "deferred.sql") }, "status",
+			func(t *testing.T) string { return database(t, "failed.sql") }, "status",
 			cli.ExitCritical, "critical",
 		},
 		"no schema": {

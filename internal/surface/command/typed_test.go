@@ -13,11 +13,11 @@ import (
 func TestWhatThePagesWantTypedIsAskedForHere(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ name, fixtures, args, word string }{
-		{"abort a rebuild", "deferred.sql rebuilding.sql", "projection abort-rebuild scores", "scores"},
-		{"roll back", "deferred.sql", "projection rollback scores", "scores"},
-		{"drain", "deferred.sql", "workers drain w1", "w1"},
-		{"resolve a pair", "deferred.sql", "failed resolve --projection scores --campaign oak --reason r", "resolve 1"},
-		{"resolve pairs", "deferred.sql", "failed resolve --all --reason r", "resolve 4"},
+		{"abort a rebuild", "failed.sql rebuilding.sql", "projection abort-rebuild scores", "scores"},
+		{"roll back", "failed.sql", "projection rollback scores", "scores"},
+		{"drain", "failed.sql", "workers drain w1", "w1"},
+		{"resolve a pair", "failed.sql", "failed resolve --projection scores --campaign oak --reason r", "resolve 1"},
+		{"resolve pairs", "failed.sql", "failed resolve --all --reason r", "resolve 4"},
 		{
 			"resolve a parked event", "published.sql", "publisher parked resolve --publisher archive --campaign elm --reason r",
 			"resolve parked 1",
@@ -26,7 +26,7 @@ func TestWhatThePagesWantTypedIsAskedForHere(t *testing.T) {
 		{
 			"send again", "published.sql", "publisher replay archive oak --topic orders --from 2", "archive",
 		},
-		{"repair gaps", "deferred.sql paused.sql", "gaps repair search", "search"},
+		{"repair gaps", "failed.sql paused.sql", "gaps repair search", "search"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

@@ -63,9 +63,9 @@ const moreToChoose = `
 		VALUES ('finds', 'search', 1, 'public', '{finds}', 'active');
 	INSERT INTO tidemark.readers (topic, publisher, position, kind) VALUES ('finds', '#0', 1, 'projection'),
 		('finds', '#1', 2, 'projection');
-	INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status, next_attempt_at)
-		VALUES ('fir', 'finds', 'search', 1, 'rebuilding', now());
-	INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status, attempt_count,
+	INSERT INTO tidemark.failed (campaign_id, projection, consumer_group, next_seq, status, next_attempt_at)
+		VALUES ('fir', 'finds', 'search', 1, 'catching_up', now());
+	INSERT INTO tidemark.failed (campaign_id, projection, consumer_group, next_seq, status, attempt_count,
 		next_attempt_at, error_class, error_code, error_message, first_failed_at, last_failed_at)
 		VALUES ('gum', 'finds', 'search', 1, 'dead', 1, 'infinity', 'transient', 'error', 'x', now(), now());
 	INSERT INTO tidemark.failure_log (at, act, consumer_group, projection, campaign_id, seq)
@@ -114,7 +114,7 @@ func ofTheAPIAlone() []string {
 
 func TestAViewIsTheSameOnTheCommandLineAndInTheAPI(t *testing.T) {
 	t.Parallel()
-	url := database(t, "deferred.sql", "paused.sql", "published.sql", "operations.sql", "scheduled.sql")
+	url := database(t, "failed.sql", "paused.sql", "published.sql", "operations.sql", "scheduled.sql")
 	requireRun(t, url, "token create eve --reason test", cli.ExitOK, "")
 	requireRun(t, url, "token create ada --reason test", cli.ExitOK, "")
 	requireRun(t, url, "token revoke ada --reason test --by ada", cli.ExitOK, "")

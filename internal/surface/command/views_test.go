@@ -69,7 +69,7 @@ func TestEveryViewShowsTheSameInEverySession(t *testing.T) {
 	t.Parallel()
 	pool, _ := played(t)
 	game := pool.Config().ConnString()
-	fixtures := database(t, "deferred.sql", "paused.sql", "published.sql", "operations.sql", "scheduled.sql", "erased.sql")
+	fixtures := database(t, "failed.sql", "paused.sql", "published.sql", "operations.sql", "scheduled.sql", "erased.sql")
 	requireRun(t, fixtures, "token create eve", cli.ExitOK, "")
 	change(t, fixtures, `UPDATE tidemark.workers
 		SET seen_at = now() - interval '3 hours'`) // seconds must not decide which workers are alive

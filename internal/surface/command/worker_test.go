@@ -10,7 +10,7 @@ import (
 
 func TestWorkersAndOperationsPrintWhatTheGoldenFilesSay(t *testing.T) {
 	t.Parallel()
-	url, empty := database(t, "deferred.sql", "operations.sql"), database(t)
+	url, empty := database(t, "failed.sql", "operations.sql"), database(t)
 	for _, tt := range []struct { // not parallel: one after the other
 		golden, url, args string
 		terminal          bool

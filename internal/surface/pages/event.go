@@ -31,7 +31,7 @@ type eventPage struct {
 type reached struct {
 	Projection string
 	Status     string
-	Deferred   bool
+	Behind     bool
 }
 
 func (p *Pages) readEvent(ctx context.Context, r *http.Request) (event.Event, error) {
@@ -120,12 +120,12 @@ func (p *Pages) reached(ctx context.Context, e event.Event) ([]reached, error) {
 	var out []reached
 	for _, pr := range projections {
 		s := reached{Projection: pr.Name, Status: "pending"}
-		pair, deferredHere := behind[pr.Name]
+		pair, failedHere := behind[pr.Name]
 		switch {
-		case deferredHere && pair.NextSeq == e.Seq:
-			s.Status, s.Deferred = string(pair.Status), true
-		case deferredHere && pair.NextSeq < e.Seq:
-			s.Status, s.Deferred = "behind", true
+		case failedHere && pair.NextSeq == e.Seq:
+			s.Status, s.Behind = string(pair.Status), true
+		case failedHere && pair.NextSeq < e.Seq:
+			s.Status, s.Behind = "behind", true
 		case !p.applies(pr, e):
 			s.Status = "not for it"
 		case checkpoints[pr.Group] >= e.Seq:

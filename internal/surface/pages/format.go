@@ -104,7 +104,7 @@ func tone(status any) string {
 		return "bad"
 	case "paused", "audit_only", "inline", "across", "not for it":
 		return "neutral"
-	case "info", "processing", "rebuilding", "joining", "copying", "copied", "requested", "running", "replayed", "filing",
+	case "info", "processing", "catching_up", "joining", "copying", "copied", "requested", "running", "replayed", "filing",
 		"rebuild_began", "rebuilt", "queued again":
 		return "info"
 	}

@@ -171,7 +171,7 @@ func testCampaignActs(t *testing.T, b *tab, w *world) {
 	b.fill(`form[action="/act/replayCampaign"] [name=reason]`, "once more")
 	b.send(`form[action="/act/replayCampaign"] [name=reason]`)
 	b.sees("Replay begun")
-	b.await(`[...document.querySelectorAll("#standing tbody tr")].some((r) => r.innerText.includes("heroes") && r.innerText.includes("rebuilding"))`)
+	b.await(`[...document.querySelectorAll("#standing tbody tr")].some((r) => r.innerText.includes("heroes") && r.innerText.includes("catching up"))`)
 	if _, err := failed.Show(t.Context(), w.pool,
 		failed.Key{Projection: "heroes", CampaignID: "cave-08"}); err != nil {
 		t.Errorf("the pair that is replayed: %v", err)

@@ -101,7 +101,7 @@ type history struct {
 
 func sections() []status.Section {
 	return []status.Section{
-		status.SectionQueue, status.SectionLag, status.SectionDeferred, status.SectionPauses, status.SectionWorkers,
+		status.SectionQueue, status.SectionLag, status.SectionFailed, status.SectionPauses, status.SectionWorkers,
 		status.SectionRebuilds, status.SectionPublishers, status.SectionJournal,
 		status.SectionPostgres,
 	}

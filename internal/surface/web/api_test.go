@@ -29,7 +29,7 @@ func routes(t *testing.T, s *served) []api.Route {
 
 // everything is a hash of the rows that a refused request must not change.
 const everything = `SELECT md5(concat((SELECT string_agg(d::text, ';' ORDER BY campaign_id, projection)
-	FROM tidemark.deferred d), (SELECT string_agg(p::text, ';') FROM tidemark.pauses p),
+	FROM tidemark.failed d), (SELECT string_agg(p::text, ';') FROM tidemark.pauses p),
 	(SELECT string_agg(p::text, ';') FROM tidemark.readers p),
 		(SELECT string_agg(p::text, ';') FROM tidemark.parked p),
 		(SELECT string_agg(p::text, ';' ORDER BY name) FROM tidemark.projections p),
@@ -230,7 +230,7 @@ func TestListsComeInPages(t *testing.T) {
 	t.Parallel()
 	pool, acting := database(t)
 	s := serveOn(t, pool, acting, nil)
-	exec(t, pool, `INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status,
+	exec(t, pool, `INSERT INTO tidemark.failed (campaign_id, projection, consumer_group, next_seq, status,
 		next_attempt_at) SELECT 'x' || i, 'notes', 'default', 1, 'dead', 'infinity' FROM generate_series(1, 24) i;
 		INSERT INTO tidemark.parked (topic, publisher, campaign_id, seq, holds, position, status, first_failed_at)
 			SELECT 't', 's', 'x' || i, 1, true, 1, 'parked', CASE WHEN i % 2 = 0 THEN now() END FROM generate_series(1, 24) i;

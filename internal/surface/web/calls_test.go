@@ -251,7 +251,7 @@ func TestOneEventIsRequeuedForAllThatFailedAtIt(t *testing.T) {
 		LIMIT 1`); got != "failed_requeued operator mended b/1 1 api 127.0.0.1 t" {
 		t.Errorf("the log ends with %q", got)
 	}
-	if got := scan[string](t, pool, `SELECT status FROM tidemark.deferred WHERE campaign_id = 'b/1'`); got != "failed" {
+	if got := scan[string](t, pool, `SELECT status FROM tidemark.failed WHERE campaign_id = 'b/1'`); got != "failed" {
 		t.Errorf("the pair is %s", got)
 	}
 }

@@ -103,7 +103,7 @@ func TestDryRunsSayWhatWouldBeAndChangeNothing(t *testing.T) {
 		NULL`) {
 		t.Error("a dry run has changed something, or sent something")
 	}
-	exec(t, pool, `DELETE FROM tidemark.deferred`)
+	exec(t, pool, `DELETE FROM tidemark.failed`)
 	s.act(t, "/api/v1/projections/notes/remove", `{"with": {"confirm": "notes"}}`, http.StatusOK)
 	if got := s.try(t, "/groups/default/remove",
 		`{"dry_run": true}`); got != `{"group":"default","projection":null,"campaigns":0,"tables":[]}` {

@@ -156,11 +156,11 @@ func TestARefusalNamesTheValueTheLimitAndTheRemedy(t *testing.T) {
 	for call, want := range map[string]string{
 		"/operations?state=late":                         `"field":"state","value":"late","limit":"running, done, aborted, failed"`,
 		"/operations?kind=mend":                          `"field":"kind","value":"mend","limit":"requeue, resolve, `,
-		"/failed?status=dead&status=gone":                `"field":"status","value":"gone","limit":"failed, dead, rebuilding"`,
+		"/failed?status=dead&status=gone":                `"field":"status","value":"gone","limit":"failed, dead, catching_up"`,
 		"/failed-log?act=seen":                           `"field":"act","value":"seen","limit":"`,
 		"/log?act=seen":                                  `"field":"act","value":"seen","limit":"`,
 		"/parked?status=lost":                            `"field":"status","value":"lost","limit":"retrying, parked, draining"`,
-		"/queue/entries?status=late":                     `"field":"status","value":"late","limit":"pending, processing, paused, failed, dead, rebuilding"`,
+		"/queue/entries?status=late":                     `"field":"status","value":"late","limit":"pending, processing, paused, failed, dead, catching_up"`,
 		"/status?section=weather":                        `"field":"section","value":"weather","limit":"`,
 		"/campaigns?limit=1001":                          `"field":"limit","value":"1001","limit":"1 to 1000"`,
 		"/campaigns/a/as-of?seq=1":                       `"field":"projection"`,

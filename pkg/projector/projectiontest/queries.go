@@ -22,7 +22,7 @@ const (
 	// queryTables returns all user tables except those that work itself changes.
 	queryTables = `SELECT format('%I.%I', schemaname, tablename) FROM pg_tables
 		WHERE schemaname NOT IN ('pg_catalog', 'information_schema')
-			AND (schemaname, tablename) NOT IN (('tidemark', 'outbox'), ('tidemark', 'leases'), ('tidemark', 'deferred'),
+			AND (schemaname, tablename) NOT IN (('tidemark', 'outbox'), ('tidemark', 'leases'), ('tidemark', 'failed'),
 				('tidemark', 'workers'), ('tidemark', 'readers'), ('tidemark', 'relays'), ('tidemark', 'scheduled'),
 				('tidemark', 'histories'), ('tidemark', 'incarnation'))
 		ORDER BY 1`

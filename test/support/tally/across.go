@@ -105,7 +105,7 @@ func SettleAcross(t testing.TB, pool *pgxpool.Pool) {
 // AtTheEnd returns the condition of [SettleAcross]. Keys that are dead do not count.
 func AtTheEnd(pool *pgxpool.Pool) func(context.Context) (bool, error) {
 	return Holds(pool, `SELECT bool_and(r.position >= (SELECT coalesce(max(position), 0) FROM tidemark.journal))
-		AND NOT EXISTS (SELECT FROM tidemark.deferred WHERE status <> 'dead')
+		AND NOT EXISTS (SELECT FROM tidemark.failed WHERE status <> 'dead')
 		FROM tidemark.readers r WHERE r.kind = 'projection'`)
 }
 

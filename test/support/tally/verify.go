@@ -62,11 +62,11 @@ func Holds(pool *pgxpool.Pool, sql string, args ...any) func(context.Context) (b
 	}
 }
 
-// Settle waits until the consumer group has no work items and no rows of deferred.
+// Settle waits until the consumer group has no work items and no rows of failed.
 func Settle(t testing.TB, pool *pgxpool.Pool, group string) {
 	t.Helper()
 	Eventually(t, "all is applied", Holds(pool, `SELECT NOT EXISTS (SELECT FROM tidemark.outbox WHERE consumer_group = $1)
-		AND NOT EXISTS (SELECT FROM tidemark.deferred WHERE consumer_group = $1)`, group))
+		AND NOT EXISTS (SELECT FROM tidemark.failed WHERE consumer_group = $1)`, group))
 }
 
 // WatchFailures makes the database record every failure of a projection. count returns their
@@ -80,7 +80,7 @@ func WatchFailures(t testing.TB, pool *pgxpool.Pool) (count func() int) {
 			INSERT INTO public.failures VALUES (NEW.projection, NEW.error_message);
 			RETURN NULL;
 		END $$;
-		CREATE TRIGGER remember_failure AFTER INSERT OR UPDATE ON tidemark.deferred
+		CREATE TRIGGER remember_failure AFTER INSERT OR UPDATE ON tidemark.failed
 			FOR EACH ROW WHEN (NEW.status IN ('failed', 'dead')) EXECUTE FUNCTION remember_failure()`)
 	return func() int {
 		t.Helper()

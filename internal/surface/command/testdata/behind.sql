@@ -20,7 +20,7 @@ WHERE campaign_id = E'ash\t' OR campaign_id = 'oak' AND seq > 1;
 INSERT INTO tidemark.leases (consumer_group, campaign_id, owner, generation, expires_at, checkpoint)
 VALUES ('default', 'oak', 'worker', 1, now() + interval '1 hour', 1), ('default', 'elm', 'worker', 1, '-infinity', 2);
 
-INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status, attempt_count, next_attempt_at, error_message)
+INSERT INTO tidemark.failed (campaign_id, projection, consumer_group, next_seq, status, attempt_count, next_attempt_at, error_message)
 VALUES ('elm', 'sessions', 'default', 2, 'failed', 3, now() - interval '1 minute', 'null value in column "session_id" of relation "sessions" violates not-null constraint'),
     ('elm', 'invites', 'default', 1, 'dead', 8, now(), E'two\nlines, and \x1b[31mred');
 SELECT setval('tidemark.journal_position', greatest(last_value, (SELECT max(position) FROM tidemark.journal)))

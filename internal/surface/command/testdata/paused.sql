@@ -1,4 +1,4 @@
--- On top of deferred.sql: group search, projection scores and campaign elm are paused, the last one for some time. Of campaign oak and of "ash <tab>" group search has
+-- On top of failed.sql: group search, projection scores and campaign elm are paused, the last one for some time. Of campaign oak and of "ash <tab>" group search has
 -- applied nothing and has no work item: two gaps.
 INSERT INTO tidemark.pauses (scope, consumer_group, name, reason, actor, paused_at, expires_at)
 VALUES ('group', 'search', '', 'the index moves', 'ada@box', now(), 'infinity'), ('projection', 'default', 'scores', 'deploy of 1.4.2', 'ada@box', now(), 'infinity'),

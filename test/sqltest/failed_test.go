@@ -18,16 +18,16 @@ import (
 // fillFailures creates the given number of rows, six in ten dead, three failed and one rebuilding,
 // and a row of the log for each.
 const fillFailures = `
-	INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status, next_attempt_at,
+	INSERT INTO tidemark.failed (campaign_id, projection, consumer_group, next_seq, status, next_attempt_at,
 		event_type, error_class, error_message, fingerprint, first_failed_at)
 	SELECT 'c' || lpad(i::text, 7, '0'), 'p' || i %% 3, 'g', 1 + i %% 7, CASE WHEN i %% 10 < 6 THEN 'dead'
-		WHEN i %% 10 < 9 THEN 'failed' ELSE 'rebuilding' END,
+		WHEN i %% 10 < 9 THEN 'failed' ELSE 'catching_up' END,
 		CASE WHEN i %% 10 < 6 THEN 'infinity' ELSE now() + i %% 300 * interval '1 second' END, 'type' || i %% 20,
 			'transient', 'division by zero at ' || i,
 		'f' || i %% 30, now() - interval '1 hour'
 	FROM generate_series(1, %[1]d) AS i;
-	INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status, next_attempt_at)
-	SELECT 'few' || i, 'few', 'g', 1, (ARRAY['dead', 'failed', 'rebuilding'])[1 + i %% 3], CASE i %% 3
+	INSERT INTO tidemark.failed (campaign_id, projection, consumer_group, next_seq, status, next_attempt_at)
+	SELECT 'few' || i, 'few', 'g', 1, (ARRAY['dead', 'failed', 'catching_up'])[1 + i %% 3], CASE i %% 3
 		WHEN 0 THEN 'infinity' ELSE now() END
 	FROM generate_series(1, 10) AS i;
 	INSERT INTO tidemark.consumer_groups (name) VALUES ('g');
@@ -146,7 +146,7 @@ func TestOperatorsWaitNoLongerWhenMoreHasFailed(t *testing.T) {
 		s := open(t, pgtest.URL(t))
 		for _, statement := range []string{
 			"ALTER TABLE tidemark.leases SET (autovacuum_enabled = off)", // once analysed, it is known to be empty
-			fmt.Sprintf(fillFailures, all), "VACUUM ANALYZE tidemark.deferred",
+			fmt.Sprintf(fillFailures, all), "VACUUM ANALYZE tidemark.failed",
 			"VACUUM ANALYZE tidemark.outbox", "VACUUM ANALYZE tidemark.pauses", "VACUUM ANALYZE tidemark.failure_log",
 		} {
 			if _, err := s.Exec(t.Context(), statement); err != nil {

@@ -1,7 +1,7 @@
 -- Group default has projections invites, scores and sessions. In oak, scores is dead at its second event, and sessions failed there, due; in elm, scores is dead at
--- its first event, and sessions is rebuilding; in "ash <tab>", invites failed, not due, with a stack. Of oak, event 3 is left out of scores. Group search has nothing.
+-- its first event, and sessions is catching up; in "ash <tab>", invites failed, not due, with a stack. Of oak, event 3 is left out of scores. Group search has nothing.
 -- It may be run again, which puts everything back.
-TRUNCATE tidemark.consumer_groups, tidemark.projections, tidemark.workers, tidemark.leases, tidemark.outbox, tidemark.deferred, tidemark.failure_log, tidemark.resolutions, tidemark.pauses,
+TRUNCATE tidemark.consumer_groups, tidemark.projections, tidemark.workers, tidemark.leases, tidemark.outbox, tidemark.failed, tidemark.failure_log, tidemark.resolutions, tidemark.pauses,
     tidemark.rebuilds RESTART IDENTITY;
 
 INSERT INTO tidemark.consumer_groups (name, state) VALUES ('default', 'ready'), ('search', 'filing');
@@ -29,7 +29,7 @@ VALUES ('default', 'oak', 'w1', 4, now() + interval '1 hour', 3), ('default', 'e
 INSERT INTO tidemark.outbox (consumer_group, campaign_id, seq, enqueued_at, events)
 SELECT 'default', campaign_id, seq, recorded_at, 1 FROM tidemark.journal WHERE campaign_id = 'oak' AND seq = 3;
 
-INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status, attempt_count, next_attempt_at, projection_version, event_id, event_type,
+INSERT INTO tidemark.failed (campaign_id, projection, consumer_group, next_seq, status, attempt_count, next_attempt_at, projection_version, event_id, event_type,
     error_class, error_code, error_message, error_stack, fingerprint, worker, first_failed_at, last_failed_at)
 VALUES
     ('oak', 'scores', 'default', 2, 'dead', 1, now() + interval '2 hours', 3, '00000000-0000-7000-8000-000000000002', 'scored', 'permanent', '22P02',
@@ -38,7 +38,7 @@ VALUES
         E'two\nlines, and \x1b[31mred', NULL, 'aa2a8c1d90be', 'w1', now() - interval '20 hours 30 minutes', now() - interval '5 minutes'),
     ('elm', 'scores', 'default', 1, 'dead', 8, 'infinity', 3, '00000000-0000-7000-8000-000000000004', 'campaign_created', 'transient', '23502',
         'null value in column "name" of relation "scores" violates not-null constraint', NULL, '772a8c1d90be', 'w1', now() - interval '25 hours', now() - interval '24 hours 30 minutes'),
-    ('elm', 'sessions', 'default', 1, 'rebuilding', 0, now(), NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
+    ('elm', 'sessions', 'default', 1, 'catching_up', 0, now(), NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
     (E'ash\t', 'invites', 'default', 1, 'failed', 1, now() + interval '1 hour', 1, '00000000-0000-7000-8000-000000000006', 'invited', 'permanent', 'panic',
         'runtime error: index out of range', E'goroutine 1 [running]:\nmain.apply(...)\n\t/src/apply.go:7\n', 'bb2a8c1d90be', 'w1', now() - interval '4 hours 30 minutes',
         now() - interval '4 hours 30 minutes');
