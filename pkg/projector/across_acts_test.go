@@ -174,7 +174,7 @@ func keyStates() []keyState {
 		{"no_row", func(b *table) { drain(b.T, b.worker(9)) }},
 		{"failed", fail(9)},
 		{"dead", fail(1)},
-		{"rebuilding", func(b *table) {
+		{"catching_up", func(b *table) {
 			drain(b.T, b.worker(9))
 			each(b, func(name string) error { return b.replay(name, b.key()) })
 		}},
@@ -209,7 +209,7 @@ func keyActs() []struct {
 		maps.Copy(all, other)
 		return all
 	}
-	notFailed := with(in(failed.ErrNotFound, "no_row", "left_out"), in(failed.ErrConflict, "rebuilding", "resolved"))
+	notFailed := with(in(failed.ErrNotFound, "no_row", "left_out"), in(failed.ErrConflict, "catching_up", "resolved"))
 	return []struct {
 		name    string
 		do      func(b *table, name string) error
@@ -224,7 +224,7 @@ func keyActs() []struct {
 		{"requeue many", func(b *table, name string) error { return b.many(name, failed.RequeuePlaces) }, nil},
 		{"resolve", (*table).resolve, notFailed},
 		{"resolve many", func(b *table, name string) error { return b.many(name, failed.ResolvePlaces) }, nil},
-		{"unresolve", (*table).unresolve, in(failed.ErrNotResolved, "no_row", "failed", "dead", "rebuilding",
+		{"unresolve", (*table).unresolve, in(failed.ErrNotResolved, "no_row", "failed", "dead", "catching_up",
 			"failed_in_a_rebuild")},
 		{"replay", func(b *table, name string) error { return b.replay(name, b.key()) }, nil},
 		{"replay all", func(b *table, name string) error {

@@ -58,7 +58,7 @@ func TestAPairThatHasPassedItsEventKeepsNothingOfTheFailure(t *testing.T) {
 		}
 	}, h)
 	_, _ = p.Drain(ctx)
-	expectText(t, pool, "pair", "3 rebuilding 0 t", `SELECT concat_ws(' ', next_seq, status, attempt_count,
+	expectText(t, pool, "pair", "3 catching_up 0 t", `SELECT concat_ws(' ', next_seq, status, attempt_count,
 		error_message IS NULL AND first_failed_at IS NULL AND last_failed_at IS NULL
 		AND event_id IS NULL AND error_class IS NULL AND fingerprint IS NULL) FROM tidemark.failed`)
 	expectLog(t, pool, "failed 1 1, recovered 1 1")

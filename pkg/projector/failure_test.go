@@ -266,7 +266,7 @@ func TestAProjectionThatPausedItselfCatchesUpWhenItIsResumed(t *testing.T) {
 	drain(t, p)
 	appendMoves(t, pool, "b", -1, 2)
 	retry(t, pool, p)
-	expectPairs(t, pool, "a picky 1 failed 1 transient error, b picky 1 rebuilding 0")
+	expectPairs(t, pool, "a picky 1 failed 1 transient error, b picky 1 catching_up 0")
 	expectLog(t, pool, "failed 1 1, paused")
 	if n := query[int](t, pool, `SELECT count(*) FROM ledger`); n != 4 {
 		t.Errorf("another projection has %d rows, want 4", n)

@@ -256,7 +256,7 @@ func TestApplyInline(t *testing.T) {
 		mustAppendInline(t, pool, p, "c", 1)
 		mustAppendInline(t, pool, p, "c", 2)
 		if s := query[string](t, pool, `SELECT string_agg(projection || next_seq || status, ' ' ORDER BY projection)
-			FROM tidemark.failed`); s != "joins1rebuilding ledger1rebuilding" {
+			FROM tidemark.failed`); s != "joins1catching_up ledger1catching_up" {
 			t.Errorf("failed: %s", s)
 		}
 	})

@@ -106,7 +106,7 @@ func TestPaused(t *testing.T) {
 			t.Errorf("log has %d rows: it went on", n)
 		}
 		if s := query[string](t, pool, `SELECT string_agg(projection || campaign_id || next_seq || status, ' ')
-			FROM tidemark.failed`); s != "loga3rebuilding" {
+			FROM tidemark.failed`); s != "loga3catching_up" {
 			t.Errorf("filed: %s", s)
 		}
 		if err := endPause(t.Context(), pool, target); err != nil {

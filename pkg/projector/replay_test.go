@@ -203,7 +203,7 @@ func TestReplay(t *testing.T) {
 			t.Fatal(err)
 		}
 		expect(t, pool, request("log", 3, "a", "b"), 2)
-		const want = "a 2 rebuilding 0 f, b 1 rebuilding 0 t"
+		const want = "a 2 catching_up 0 f, b 1 catching_up 0 t"
 		if s := query[string](t, pool, `SELECT string_agg(concat_ws(' ', campaign_id, next_seq, status, attempt_count,
 			error_message, last_failed_at, reset), ', ' ORDER BY campaign_id) FROM tidemark.failed`); s != want {
 			t.Errorf("got %q, want %q", s, want)

@@ -34,7 +34,7 @@ func TestAWorkerThatDoesNotKnowAProjectionFilesIt(t *testing.T) {
 		FROM tidemark.outbox)`))
 	if filed := tally.Value[string](t, pool, `SELECT string_agg(concat_ws(' ', campaign_id, projection, next_seq,
 		status), ', ' ORDER BY campaign_id) FROM tidemark.failed`); filed !=
-		"a entries 3 rebuilding, b entries 1 rebuilding" {
+		"a entries 3 catching_up, b entries 1 catching_up" {
 		t.Errorf("filed is: %s", filed)
 	}
 	if n := tally.Value[int](t, pool, `SELECT count(*) FROM entries`); n != 2 {
