@@ -2,7 +2,7 @@ package failed
 
 // Operators' views and acts. Statements with a filter take its arguments $1 to $15 (Filter.args)
 // and are planned for them, so only the conditions that are set remain. Failed and dead campaigns
-// come in the order of failed_failures_idx. Those being rebuilt are all read, since they are many
+// come in the order of failed_failures_idx. Those that catch up are all read, since they are many
 // only briefly.
 const (
 	campaignColumns = `d.projection, d.campaign_id, d.consumer_group, coalesce(d.projection_version, 0), d.next_seq,

@@ -24,7 +24,7 @@ type GroupReport struct {
 	Paused     int64 // events
 	Failed     int64 // failed campaigns
 	Dead       int64 // failed campaigns
-	CatchingUp int64 // failed campaigns
+	CatchingUp int64 // campaigns that are behind without a failure
 
 	// Oldest is the oldest entry that a worker could take now: a pending work item, or a failed
 	// campaign whose retry is due and whose projection is not paused. Nil if there is none.
