@@ -25,10 +25,16 @@ func (c *Catalogue) Current(e event.Event) (event.Event, error) {
 	if t == nil {
 		return e, nil
 	}
-	switch {
-	case e.Version == t.Version:
+	if e.Version == t.Version {
 		e.Type = t.Name
 		return e, nil
+	}
+	return t.current(e)
+}
+
+// current is [Catalogue.Current] of an event of another version.
+func (t *catalogued) current(e event.Event) (event.Event, error) {
+	switch {
 	case e.Erased() && string(e.Payload) == "{}": // nothing is left to upcast
 		if e.Type, e.Version = t.Name, t.Version; feed.Opened(&e) {
 			feed.Open(&e, e.Payload, e.Payload, true)

@@ -106,6 +106,7 @@ func (p *place) takes(one *apply.Keyed) bool {
 // ends. A drain ends at the end of the journal, and with the first error.
 func (p *place) run(ctx, patient context.Context) error {
 	failures, loaded := 0, false
+	defer p.source.leave(p)
 	defer p.dropAll()
 	defer p.dropProbes()
 	for ctx.Err() == nil {
@@ -228,6 +229,7 @@ func (p *place) step(ctx context.Context) (woken <-chan struct{}, err error) {
 // live applies the next group of live events.
 func (p *place) live(ctx context.Context) (woken <-chan struct{}, err error) {
 	if _, all := p.held[projection.AllKeys]; all {
+		p.source.leave(p)
 		return make(chan struct{}), p.save(ctx)
 	}
 	follow := int64(math.MaxInt64)
@@ -240,7 +242,7 @@ func (p *place) live(ctx context.Context) (woken <-chan struct{}, err error) {
 			return make(chan struct{}), p.save(ctx)
 		}
 	}
-	page, woken, err := p.source.next(ctx, p.instance, p.read)
+	page, woken, err := p.source.next(ctx, p)
 	if err != nil || page == nil {
 		return woken, errors.Join(err, p.save(ctx))
 	}
@@ -280,7 +282,7 @@ func (p *place) settle(m ledger.Applied) {
 // apply applies the next events that the projection wants, in one transaction. They are from the page,
 // and from those behind it that are in memory.
 func (p *place) apply(ctx context.Context, page *pages.Page, limit int64) error {
-	g := gathered{events: make([]apply.Keyed, 0, p.size), until: p.read}
+	g := gathered{events: make([]apply.Keyed, 0, min(p.size, len(page.Events)-page.Index(p.read))), until: p.read}
 	for page != nil && g.until < limit && !g.full {
 		p.gather(&g, page, limit)
 		page = p.source.ready(ctx, p.instance, g.until)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -37,11 +38,12 @@ type source struct {
 	mu       sync.Mutex
 	instance string // of the database that head and pages are from
 	cache    pages.Cache
-	asked    int64         // after which a page was last asked for
-	head     int64         // up to which the journal is known to be complete
-	small    bool          // the last events were so small that a page's bytes need no limit
-	reads    []*reading    // under way
-	woken    chan struct{} // closed by an append
+	readers  map[*place]int64 // up to where each has applied: pages that all have passed are dropped
+	asked    int64            // after which a page was last asked for
+	head     int64            // up to which the journal is known to be complete
+	small    bool             // the last events were so small that a page's bytes need no limit
+	reads    []*reading       // under way
+	woken    chan struct{}    // closed by an append
 	ahead    sync.WaitGroup
 }
 
@@ -113,8 +115,8 @@ func (s *source) keyed(k *registry.Projection, page *pages.Page) found {
 func newSource(b *registry.Base) *source {
 	events := max(2*b.Cfg.GroupEvents, 2000)
 	return &source{
-		Base: b, events: events, cache: pages.NewCache(cacheBytes, events), woken: make(chan struct{}),
-		patience: pages.NewPatience(max(b.Cfg.LeaseTTL, readTimeout)),
+		Base: b, events: events, cache: pages.NewCache(cacheBytes, events), readers: map[*place]int64{},
+		woken: make(chan struct{}), patience: pages.NewPatience(max(b.Cfg.LeaseTTL, readTimeout)),
 	}
 }
 
@@ -163,15 +165,18 @@ func (s *source) enter(instance string) {
 	}
 }
 
-// next returns the page that continues after a position, of an instance of the database. If there are no
+// next returns the page that continues where a place stands, of its instance of the database. If there are no
 // events it returns nil, and a channel that an append closes. If the database is another instance it
 // returns [ledger.ErrLost].
-func (s *source) next(ctx context.Context, instance string, after int64) (*pages.Page, <-chan struct{}, error) {
+func (s *source) next(ctx context.Context, p *place) (*pages.Page, <-chan struct{}, error) {
+	after := p.read
 	for {
 		s.mu.Lock()
-		s.enter(instance)
+		s.enter(p.instance)
 		woken := s.woken
-		if page := s.at(ctx, instance, after); page != nil {
+		s.readers[p] = after
+		s.cache.Passed(s.slowest())
+		if page := s.at(ctx, p.instance, after); page != nil {
 			s.mu.Unlock()
 			return page, nil, nil
 		}
@@ -194,6 +199,22 @@ func (s *source) next(ctx context.Context, instance string, after int64) (*pages
 		}
 		return &w.Page, nil, nil
 	}
+}
+
+// slowest returns up to where all readers have applied. The caller holds s.mu.
+func (s *source) slowest() int64 {
+	slowest := int64(math.MaxInt64)
+	for _, position := range s.readers {
+		slowest = min(slowest, position)
+	}
+	return slowest
+}
+
+// leave notes that a place reads no more for now.
+func (s *source) leave(p *place) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.readers, p)
 }
 
 // inTheWay returns a read to wait for before a page is read: the one that may bring it, or the last that may be

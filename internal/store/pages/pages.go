@@ -24,8 +24,13 @@ type Page struct {
 	Faults       map[int64]error // by position: events that the catalogue cannot read
 	Notices      Notices
 	Notes        *sync.Map // what readers note about the events; see [Cache.Noted]
-	bytes        int64
+	beside       int64     // bytes in memory beside the events: of their payloads, and of notes
+	room         []byte    // for the payloads of pages that extend this one
 }
+
+// size returns about how many bytes the page takes in memory, with the room for events that it may be
+// extended by.
+func (p *Page) size() int64 { return eventBytes*int64(cap(p.Events)) + p.beside }
 
 // Index returns the index of the first event behind a position.
 func (p *Page) Index(position int64) int {
@@ -43,15 +48,16 @@ func (p *Page) Payload() (bytes int64) {
 // Upcast brings events to their current version. It returns the errors of unreadable ones by position.
 func Upcast(types *catalogue.Catalogue, events []event.Event) (faults map[int64]error) {
 	for i := range events {
-		if types == nil && events[i].Unreadable() == nil {
+		e := &events[i]
+		if types == nil && e.Unreadable() == nil {
 			continue
 		}
-		current, err := types.Current(events[i])
-		if events[i] = current; err != nil {
+		var err error
+		if *e, err = types.Current(*e); err != nil {
 			if faults == nil {
 				faults = map[int64]error{}
 			}
-			faults[current.Position] = redact.Wrap(err, &current)
+			faults[e.Position] = redact.Wrap(err, e)
 		}
 	}
 	return faults
@@ -98,6 +104,15 @@ func (c *Cache) Forget(mark int64) (erased bool) {
 	return erased
 }
 
+// Passed drops the pages that all readers have passed, up to a position, but for the last, which is extended.
+func (c *Cache) Passed(position int64) {
+	drop := 0
+	for drop < len(c.list)-1 && c.list[drop].Until <= position {
+		drop++
+	}
+	c.drop(drop)
+}
+
 // Mark returns the mark of the last [Cache.Forget].
 func (c *Cache) Mark() int64 { return c.erased }
 
@@ -117,35 +132,68 @@ func (c *Cache) Add(p *Page) {
 	if p.Until <= p.After {
 		return
 	}
-	p.bytes = eventBytes*int64(len(p.Events)) + p.Payload()
-	c.bytes += p.bytes
-	if n := len(c.list); n > 0 {
-		if last := c.list[n-1]; last.Until == p.After && len(last.Events)+len(p.Events) <= c.full &&
-			last.bytes+p.bytes <= Bytes {
-			if last.Faults == nil {
-				last.Faults = p.Faults
-			} else {
-				maps.Copy(last.Faults, p.Faults)
-			}
-			if last.Notices == nil {
-				last.Notices = p.Notices
-			} else {
-				maps.Copy(last.Notices, p.Notices)
-			}
-			last.Events, last.Until, last.bytes = append(last.Events, p.Events...), p.Until, last.bytes+p.bytes
-			c.trim()
-			return
-		}
+	p.beside = p.Payload()
+	if last := c.extended(p); last != nil {
+		c.bytes -= last.size()
+		last.extend(p)
+		c.bytes += last.size()
+	} else {
+		c.list = append(c.list, p)
+		c.bytes += p.size()
 	}
-	c.list = append(c.list, p)
 	c.trim()
+}
+
+// extended returns the page that p is appended to, or nil.
+func (c *Cache) extended(p *Page) *Page {
+	if len(c.list) == 0 {
+		return nil
+	}
+	last := c.list[len(c.list)-1]
+	if last.Until != p.After || len(last.Events)+len(p.Events) > c.full || last.size()+p.size() > Bytes {
+		return nil
+	}
+	return last
+}
+
+// extend appends the page that follows. It copies the payloads: a read of few events leaves room behind
+// them that would be kept as long.
+func (p *Page) extend(next *Page) {
+	if p.Faults == nil {
+		p.Faults = next.Faults
+	} else {
+		maps.Copy(p.Faults, next.Faults)
+	}
+	if p.Notices == nil {
+		p.Notices = next.Notices
+	} else {
+		maps.Copy(p.Notices, next.Notices)
+	}
+	n := len(p.Events)
+	p.Events, p.Until, p.beside = append(p.Events, next.Events...), next.Until, p.beside+next.beside
+	for i := n; i < len(p.Events); i++ {
+		p.Events[i].Payload, p.Events[i].Metadata = p.keep(p.Events[i].Payload), p.keep(p.Events[i].Metadata)
+	}
+}
+
+// keep copies a payload into the page's room.
+func (p *Page) keep(b []byte) []byte {
+	if len(b) == 0 {
+		return b
+	}
+	if len(b) > cap(p.room)-len(p.room) {
+		p.room = make([]byte, 0, max(roomBytes, len(b)))
+	}
+	start := len(p.room)
+	p.room = append(p.room, b...)
+	return p.room[start:len(p.room):len(p.room)]
 }
 
 // Noted counts bytes that a reader has noted about the events of a page.
 func (c *Cache) Noted(p *Page, bytes int64) {
 	for i := len(c.list) - 1; i >= 0; i-- {
 		if c.list[i].Notes == p.Notes {
-			c.list[i].bytes += bytes
+			c.list[i].beside += bytes
 			c.bytes += bytes
 			c.trim()
 			return
@@ -159,7 +207,7 @@ func (c *Cache) Ahead(position int64, n int) (until int64, next bool) {
 	var bytes, found int64
 	until = position
 	for page := c.At(until); page != nil && found < int64(n); page = c.At(until) {
-		bytes, found, until = bytes+page.bytes, found+1, page.Until
+		bytes, found, until = bytes+page.size(), found+1, page.Until
 	}
 	return until, found > 0 && c.At(until) == nil && bytes+bytes/found <= c.limit
 }
@@ -167,19 +215,30 @@ func (c *Cache) Ahead(position int64, n int) (until int64, next bool) {
 // Roomy reports whether less than half of the limit is used.
 func (c *Cache) Roomy() bool { return c.bytes < c.limit/2 }
 
+// trim drops the oldest pages while there are too many.
 func (c *Cache) trim() {
-	drop := 0
-	for drop < len(c.list)-1 && (c.bytes > c.limit || len(c.list)-drop > maxPages) {
-		c.bytes -= c.list[drop].bytes
+	drop, bytes := 0, c.bytes
+	for drop < len(c.list)-1 && (bytes > c.limit || len(c.list)-drop > maxPages) {
+		bytes -= c.list[drop].size()
 		drop++
 	}
-	c.list = slices.Delete(c.list, 0, drop)
+	c.drop(drop)
+}
+
+// drop drops the first n pages.
+func (c *Cache) drop(n int) {
+	for _, p := range c.list[:n] {
+		c.bytes -= p.size()
+	}
+	c.list = slices.Delete(c.list, 0, n)
 }
 
 const (
-	// eventBytes is about the size of an event without payload and metadata.
+	// eventBytes is about the size of an event without payload and metadata: the struct, its own strings and tags, and
+	// the place of its decoded payload.
 	eventBytes = 400
 	maxPages   = 256
+	roomBytes  = 8 << 10
 )
 
 // Bytes is about how many bytes of payload one read fetches.

@@ -1,6 +1,8 @@
 package pages
 
 import (
+	"fmt"
+	"reflect"
 	"sync"
 	"testing"
 
@@ -67,9 +69,47 @@ func TestAPageIsExtendedUpToTheBytesOfARead(t *testing.T) {
 		t.Errorf("there are %d pages, want 4 with 3 events each", len(c.list))
 	}
 	for _, p := range c.list {
-		if p.bytes > Bytes {
-			t.Errorf("a page has %d bytes, more than %d", p.bytes, Bytes)
+		if p.size() > Bytes {
+			t.Errorf("a page has %d bytes, more than %d", p.size(), Bytes)
 		}
+	}
+}
+
+func TestPagesThatAllReadersHavePassedAreDropped(t *testing.T) {
+	t.Parallel()
+	c := NewCache(1<<20, 1)
+	for at := range int64(4) {
+		c.Add(&Page{After: at, Until: at + 1, Events: []event.Event{{Position: at + 1}}})
+	}
+	for _, reached := range []struct{ position, first int64 }{{0, 0}, {2, 2}, {1, 2}, {9, 3}} {
+		c.Passed(reached.position)
+		if first := c.list[0].After; first != reached.first || c.bytes != eventBytes*int64(len(c.list)) {
+			t.Errorf("all have passed %d: the first page is after %d, want %d; %d pages of %d bytes", reached.position, first,
+				reached.first, len(c.list), c.bytes)
+		}
+	}
+}
+
+// TestACacheCountsTheRoomOfItsPages adds events one by one, as they come at the journal's end.
+func TestACacheCountsTheRoomOfItsPages(t *testing.T) {
+	t.Parallel()
+	const payload = 100
+	c := NewCache(1<<20, 100)
+	for at := range int64(10_000) {
+		e := event.Event{Position: at + 1, Payload: fmt.Appendf(make([]byte, 0, 512), "%*d", payload, at+1)}
+		c.Add(&Page{After: at, Until: at + 1, Events: []event.Event{e}})
+	}
+	var takes int64
+	for _, p := range c.list {
+		takes += int64(cap(p.Events)) * int64(reflect.TypeFor[event.Event]().Size())
+		for _, e := range p.Events {
+			if takes += int64(cap(e.Payload)); string(e.Payload) != fmt.Sprintf("%*d", payload, e.Position) {
+				t.Fatalf("event %d has the payload %q", e.Position, e.Payload)
+			}
+		}
+	}
+	if takes > c.limit || takes < c.limit/2 {
+		t.Errorf("%d pages take %d bytes; the limit is %d", len(c.list), takes, c.limit)
 	}
 }
 
