@@ -29,11 +29,16 @@ matrix := TestNothingErasedIsLeftWhateverMeets
 # Number of packages tested at once: one more than processors, since one usually waits.
 packages := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
 
+# Packages whose tests start workers, servers, poolers or browsers of their own, or run whole examples.
+systemtests := chaos|crash|failover|groups|infrastructure|model|modes|network|pgbouncer|publish
+system := /examples/|/internal/(app|demo|devpg)|/internal/surface/pages$$|/test/($(systemtests))$$
+
 # These take longest, so they start first and no processor waits for one of them at the end.
-longest := ./pkg/projector ./test/crash ./test/matrix ./internal/surface/command ./internal/surface/pages ./internal/app
+longest := ./pkg/projector ./test/matrix ./pkg/archive ./pkg/erasure ./internal/docstest ./internal/surface/command
+longestsystem := ./internal/surface/pages ./test/crash ./test/failover
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-matrix testmain testmodules bench lint vuln sbom release fmt build migrate tidy screenshot postgres testtools
+.PHONY: help demo test test-system test-matrix testsystem testmodules bench lint vuln sbom release fmt build migrate tidy screenshot postgres testtools
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -41,12 +46,16 @@ help: ## list the targets
 demo: postgres ## run the demo: Postgres, three workers, live load, one worker killed halfway (DEMO_SECONDS=30)
 	@$(GO) run ./cmd/tidemark demo
 
-test: testtools ## run all tests, on a private Postgres or TIDEMARK_TEST_DATABASE_URL (RACE=1: with the race detector)
-	@$(MAKE) --no-print-directory -k testmain testmodules MATRIX=$(filter test-matrix,$(MAKECMDGOALS))
-
 # `make test test-matrix` runs the cells of the matrix once.
-testmain:
-	$(TEST) -p $(packages) -timeout 40m $(if $(MATRIX),-skip '^$(matrix)$$') $(longest) ./...
+test: testtools ## run the tests that need one Postgres: a private one or TIDEMARK_TEST_DATABASE_URL (RACE=1: race detector)
+	$(TEST) -p $(packages) -timeout 40m $(if $(filter test-matrix,$(MAKECMDGOALS)),-skip '^$(matrix)$$') $(longest) \
+		$$($(GO) list ./... | grep -vE '$(system)')
+
+test-system: testtools ## run the tests that start workers, servers, poolers and browsers, and those of the other modules
+	@$(MAKE) --no-print-directory -k testsystem testmodules
+
+testsystem:
+	$(TEST) -p $(packages) -timeout 40m $(longestsystem) $$($(GO) list ./... | grep -E '$(system)')
 
 testmodules:
 	cd adapters/watermill && $(TEST) -timeout 5m ./...
