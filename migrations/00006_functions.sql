@@ -5873,22 +5873,23 @@ BEGIN
             FROM unnest(campaigns, counts) AS u (id, n)) AS c;
     END IF;
 
-    -- Only now, under the campaigns' locks, the appends themselves.
-    SELECT t.ids, t.owners, t.docs, t.held INTO ids, owners, docs, held
-    FROM tidemark.take_due(campaigns, counts, at) AS t;
-    IF ids IS NOT NULL THEN
-        SELECT l.ids, l.owners, l.docs, l.busy INTO ids, owners, docs, stuck
-        FROM tidemark.lock_due(ids, owners, docs) AS l;
-        busy := busy || stuck;
-    END IF;
-    BEGIN
-        fired := tidemark.fire_together(ids, owners, docs);
-    EXCEPTION WHEN OTHERS THEN -- one is refused: each by itself
-        IF tidemark.retries_whole(SQLSTATE) THEN
-            RAISE;
+    IF campaigns <> '{}' THEN -- only now, under the campaigns' locks, the appends themselves
+        SELECT t.ids, t.owners, t.docs, t.held INTO ids, owners, docs, held
+        FROM tidemark.take_due(campaigns, counts, at) AS t;
+        IF ids IS NOT NULL THEN
+            SELECT l.ids, l.owners, l.docs, l.busy INTO ids, owners, docs, stuck
+            FROM tidemark.lock_due(ids, owners, docs) AS l;
+            busy := busy || stuck;
         END IF;
-        SELECT e.fired, e.refused INTO fired, refused FROM tidemark.fire_each(ids, owners, docs) AS e;
-    END;
+        BEGIN
+            fired := tidemark.fire_together(ids, owners, docs);
+        EXCEPTION WHEN OTHERS THEN -- one is refused: each by itself
+            IF tidemark.retries_whole(SQLSTATE) THEN
+                RAISE;
+            END IF;
+            SELECT e.fired, e.refused INTO fired, refused FROM tidemark.fire_each(ids, owners, docs) AS e;
+        END;
+    END IF;
     IF p_campaign_id IS NULL AND p_wait IS NOT NULL THEN
         wait := tidemark.until_due(p_wait, most);
         IF fired + refused = 0 THEN

@@ -191,16 +191,17 @@ const queryForeign = withUsers + `, found AS MATERIALIZED (
 // queryForeignSchema returns roles that may do less than the session's user, and may have put code into the
 // schema: its owner, roles that may create there, and owners of what is in it. The user's equals and their members
 // are trusted, and so are the owners of the database and of the schema tidemark. It reads the catalogue by the schema.
+// The owners come as one array: of rows, the planner expects so many that it would compile the statement each time.
 const queryForeignSchema = withUsers + `, space AS MATERIALIZED (
 		SELECT n.* FROM pg_namespace n WHERE n.nspname = $1
 	), found AS MATERIALIZED (
-		SELECT n.nspowner AS relowner, n.nspowner FROM space n
-		UNION SELECT a.grantee, n.nspowner FROM space n CROSS JOIN LATERAL aclexplode(n.nspacl) AS a
-			WHERE a.privilege_type = 'CREATE' AND a.grantee > 0
-		UNION SELECT c.relowner, n.nspowner FROM space n JOIN pg_class c ON c.relnamespace = n.oid
-		UNION SELECT f.proowner, n.nspowner FROM space n JOIN pg_proc f ON f.pronamespace = n.oid
-		UNION SELECT t.typowner, n.nspowner FROM space n JOIN pg_type t ON t.typnamespace = n.oid
-		UNION SELECT o.oprowner, n.nspowner FROM space n JOIN pg_operator o ON o.oprnamespace = n.oid
+		SELECT o.relowner, n.nspowner FROM space n CROSS JOIN LATERAL unnest(ARRAY(
+			SELECT n.nspowner
+			UNION SELECT a.grantee FROM aclexplode(n.nspacl) AS a WHERE a.privilege_type = 'CREATE' AND a.grantee > 0
+			UNION SELECT c.relowner FROM pg_class c WHERE c.relnamespace = n.oid
+			UNION SELECT f.proowner FROM pg_proc f WHERE f.pronamespace = n.oid
+			UNION SELECT t.typowner FROM pg_type t WHERE t.typnamespace = n.oid
+			UNION SELECT o.oprowner FROM pg_operator o WHERE o.oprnamespace = n.oid)) AS o (relowner)
 	), ` + pairs + `
 	SELECT quote_ident($1), p.owns::text, p.rolname::text FROM pairs p
 	WHERE NOT (p.super OR p.owns = 'pg_database_owner' OR EXISTS (SELECT FROM pairs w
