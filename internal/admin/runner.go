@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/tidemark-go/tidemark/internal/loops"
 	"github.com/tidemark-go/tidemark/internal/projector/failure"
 	"github.com/tidemark-go/tidemark/internal/redact"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
@@ -92,10 +93,7 @@ func (r *Runner) loop(ctx context.Context, step func(context.Context) (bool, err
 			wait = r.cfg.Interval + rand.N(r.cfg.Interval/2)
 		}
 		if wait > 0 {
-			select {
-			case <-ctx.Done():
-			case <-time.After(wait):
-			}
+			loops.Sleep(ctx, wait)
 		}
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tidemark-go/tidemark/internal/config"
-	"github.com/tidemark-go/tidemark/internal/pulse"
+	"github.com/tidemark-go/tidemark/internal/loops"
 	"github.com/tidemark-go/tidemark/internal/retention"
 	"github.com/tidemark-go/tidemark/internal/scheduler"
 	"github.com/tidemark-go/tidemark/internal/slice"
@@ -208,7 +208,7 @@ func (w *service) startScheduler(ctx context.Context) error {
 	if w.projector != nil {
 		return nil
 	}
-	watched := &pulse.Pulse{}
+	watched := &loops.Pulse{}
 	s, err := scheduler.New(scheduler.Config{
 		Pool: w.pool, Logger: w.logger, Registerer: w.registry, PollInterval: w.settings.Projector.PollInterval,
 		Timeout: w.settings.Projector.LeaseTTL, Pulse: watched,

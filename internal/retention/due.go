@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/tidemark-go/tidemark/internal/loops"
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/lease"
 	"github.com/tidemark-go/tidemark/internal/store/rows"
@@ -47,8 +48,8 @@ func (r *Runner) archive(ctx context.Context, p Policy, b begin) (done archive.R
 				closed = append(closed, d.Campaign)
 			}
 		}
-		if err := r.pace(ctx, began, done.Events, p.Rate); err != nil {
-			return done, err
+		if !loops.Rated(ctx, began, done.Events, p.Rate) {
+			return done, ctx.Err()
 		}
 		if err := r.move(ctx, p, closed, &done); err != nil {
 			return done, err
@@ -118,16 +119,6 @@ func (r *Runner) keep(ctx context.Context) error {
 		err = errTaken
 	}
 	return err
-}
-
-// pace waits until so many events are due at the rate of a policy.
-func (r *Runner) pace(ctx context.Context, began time.Time, events int64, rate int) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(time.Until(began.Add(time.Duration(float64(events) / float64(rate) * float64(time.Second))))):
-		return nil
-	}
 }
 
 // move archives campaigns.

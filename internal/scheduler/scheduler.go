@@ -14,7 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/tidemark-go/tidemark/internal/pulse"
+	"github.com/tidemark-go/tidemark/internal/loops"
 	"github.com/tidemark-go/tidemark/internal/redact"
 	"github.com/tidemark-go/tidemark/internal/store/scheduled"
 )
@@ -41,7 +41,7 @@ type Config struct {
 	Registerer   prometheus.Registerer
 	PollInterval time.Duration // longest time between two looks
 	Timeout      time.Duration // of one request
-	Pulse        *pulse.Pulse  // gets the scheduler's loop
+	Pulse        *loops.Pulse  // gets the scheduler's loop
 	Listener     Listener      // nil: poll only
 }
 
@@ -54,7 +54,7 @@ type Listener interface {
 // Scheduler looks for due appends and makes them.
 type Scheduler struct {
 	cfg            Config
-	loop           *pulse.Loop
+	loop           *loops.Loop
 	stuck          chan string      // a campaign whose lock is to be waited for
 	from           *scheduled.Place // all due appends before it are made, but for those scheduled since whole
 	whole          time.Time        // of the last look from the beginning

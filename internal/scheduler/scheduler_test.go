@@ -11,7 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/tidemark-go/tidemark/internal/pulse"
+	"github.com/tidemark-go/tidemark/internal/loops"
 	"github.com/tidemark-go/tidemark/internal/scheduler"
 	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
@@ -25,7 +25,7 @@ func run(t *testing.T, pool *pgxpool.Pool, poll time.Duration) *prometheus.Regis
 	registry := prometheus.NewRegistry()
 	s, err := scheduler.New(scheduler.Config{
 		Pool: pool, Logger: slog.New(slog.DiscardHandler), Registerer: registry, PollInterval: poll,
-		Timeout: time.Minute, Pulse: &pulse.Pulse{},
+		Timeout: time.Minute, Pulse: &loops.Pulse{},
 	})
 	if err != nil {
 		t.Fatal(err)

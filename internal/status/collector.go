@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/tidemark-go/tidemark/internal/loops"
 	"github.com/tidemark-go/tidemark/internal/store/lease"
 )
 
@@ -64,16 +65,12 @@ func NewCollector(cfg CollectorConfig) (*Collector, error) {
 func (c *Collector) Run(ctx context.Context) error {
 	defer c.drop(ctx)
 	// A random start spreads replicas that start together.
-	for wait := time.Duration(rand.Int64N(int64(c.cfg.Interval)/4 + 1)); ; wait = c.cfg.Interval {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(wait):
-		}
+	for wait := time.Duration(rand.Int64N(int64(c.cfg.Interval)/4 + 1)); loops.Sleep(ctx, wait); wait = c.cfg.Interval {
 		if err := c.step(ctx); err != nil && ctx.Err() == nil {
 			c.cfg.Logger.WarnContext(ctx, "database's figures not collected", "error", err)
 		}
 	}
+	return nil
 }
 
 func (c *Collector) step(ctx context.Context) error {

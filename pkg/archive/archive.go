@@ -16,6 +16,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/tidemark-go/tidemark/internal/loops"
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/rows"
 	"github.com/tidemark-go/tidemark/pkg/event"
@@ -159,8 +160,8 @@ func atOnce(
 	g.SetLimit(objectsAtOnce)
 	err := work(ctx, func(n int64, one func() error) error {
 		first := events == 0
-		if err := pace(ctx, began, events, rate); err != nil {
-			return err
+		if rate > 0 && !loops.Rated(ctx, began, events, rate) {
+			return ctx.Err()
 		}
 		if events += n; first {
 			return one()
@@ -169,19 +170,6 @@ func atOnce(
 		return ctx.Err()
 	})
 	return cmp.Or(g.Wait(), err)
-}
-
-// pace waits until so many events are due at a rate.
-func pace(ctx context.Context, began time.Time, events int64, rate int) error {
-	if rate == 0 {
-		return nil
-	}
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(time.Until(began.Add(time.Duration(float64(events) / float64(rate) * float64(time.Second))))):
-		return nil
-	}
 }
 
 // choose passes the campaigns that may be archived, and notes the others.

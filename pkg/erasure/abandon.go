@@ -6,9 +6,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tidemark-go/tidemark/internal/loops"
+
 	"github.com/jackc/pgx/v5"
 
-	"github.com/tidemark-go/tidemark/internal/projector/registry"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/rows"
 )
@@ -96,7 +97,7 @@ func (e *run) forget(ctx context.Context, campaigns []string) error {
 			}
 			return e.why
 		}
-		if !registry.Sleep(ctx, comeBackAfter) {
+		if !loops.Sleep(ctx, comeBackAfter) {
 			return ctx.Err()
 		}
 	}

@@ -10,9 +10,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/tidemark-go/tidemark/internal/loops"
 
-	"github.com/tidemark-go/tidemark/internal/projector/registry"
+	"github.com/jackc/pgx/v5/pgconn"
 )
 
 // ErrPartial is wrapped by [PartialError].
@@ -86,7 +86,7 @@ func (e *run) comeBack(ctx context.Context) error {
 		if time.Since(last) > cmp.Or(e.Patience, defaultPatience) {
 			return e.why
 		}
-		if !registry.Sleep(ctx, comeBackAfter) {
+		if !loops.Sleep(ctx, comeBackAfter) {
 			return ctx.Err()
 		}
 		left := e.left

@@ -7,10 +7,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tidemark-go/tidemark/internal/loops"
+
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/internal/projector/kind"
-	"github.com/tidemark-go/tidemark/internal/projector/registry"
 	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projection"
@@ -54,7 +55,7 @@ func TestStuck(t *testing.T) {
 	}
 	until := func(what string, met func(stuck []string) bool) {
 		t.Helper()
-		for deadline := time.Now().Add(2 * time.Minute); !met(p.Stuck()); registry.Sleep(ctx, 10*time.Millisecond) {
+		for deadline := time.Now().Add(2 * time.Minute); !met(p.Stuck()); loops.Sleep(ctx, 10*time.Millisecond) {
 			if time.Now().After(deadline) {
 				t.Fatalf("%s: these are stuck: %v", what, p.Stuck())
 			}

@@ -16,6 +16,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/tidemark-go/tidemark/internal/loops"
 	"github.com/tidemark-go/tidemark/internal/projector/across"
 	"github.com/tidemark-go/tidemark/internal/projector/apply"
 	"github.com/tidemark-go/tidemark/internal/projector/claim"
@@ -24,7 +25,6 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
 	"github.com/tidemark-go/tidemark/internal/projector/replay"
-	"github.com/tidemark-go/tidemark/internal/pulse"
 	"github.com/tidemark-go/tidemark/internal/scheduler"
 	"github.com/tidemark-go/tidemark/internal/store/lease"
 	"github.com/tidemark-go/tidemark/internal/tracing"
@@ -159,12 +159,12 @@ func (p *Projector) Run(ctx context.Context) error {
 	work := make(chan apply.Assignment)
 	for i := range p.base.Cfg.Concurrency {
 		loop := p.base.Pulse.Loop(fmt.Sprintf("apply %d", i+1))
-		workers.Go(func() { p.crew.Worker(pulse.With(patient, loop), ctx.Done(), work) })
+		workers.Go(func() { p.crew.Worker(loops.With(patient, loop), ctx.Done(), work) })
 	}
 	if !p.across.Idle() {
-		workers.Go(func() { p.across.Run(pulse.With(ctx, p.base.Pulse.Loop("across campaigns")), patient) })
+		workers.Go(func() { p.across.Run(loops.With(ctx, p.base.Pulse.Loop("across campaigns")), patient) })
 	}
-	others.Go(func() { p.holder.KeepLeases(pulse.With(patient, p.base.Pulse.Loop("renew leases"))) })
+	others.Go(func() { p.holder.KeepLeases(loops.With(patient, p.base.Pulse.Loop("renew leases"))) })
 	others.Go(func() { p.maintainer.PruneLog(ctx) })
 	others.Go(func() { p.rebuilder.Run(ctx) })
 	others.Go(func() { p.scheduler.Run(ctx) })
@@ -175,7 +175,7 @@ func (p *Projector) Run(ctx context.Context) error {
 	if p.base.Cfg.GapRate > 0 {
 		others.Go(func() { p.maintainer.RepairGaps(ctx) })
 	}
-	p.claimer.Dispatch(pulse.With(ctx, p.base.Pulse.Loop("claim")), work)
+	p.claimer.Dispatch(loops.With(ctx, p.base.Pulse.Loop("claim")), work)
 	close(work)
 	expire := time.AfterFunc(p.base.Cfg.ShutdownTimeout, stop)
 	defer expire.Stop()
@@ -256,7 +256,7 @@ func (p *Projector) registerPatiently(ctx context.Context) error {
 		p.applier.Breaker.Failed(ctx, err)
 		wait := p.base.Backoff(attempt)
 		p.base.Cfg.Logger.WarnContext(ctx, "cannot register yet", "error", err, "wait", wait)
-		if !registry.Sleep(ctx, wait) {
+		if !loops.Sleep(ctx, wait) {
 			return nil
 		}
 	}

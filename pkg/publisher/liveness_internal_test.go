@@ -9,8 +9,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/tidemark-go/tidemark/internal/loops"
 	"github.com/tidemark-go/tidemark/pkg/publisher/internal/metrics"
-	"github.com/tidemark-go/tidemark/pkg/publisher/internal/pace"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
@@ -33,7 +33,7 @@ func TestALoopThatDoesNotComeBackIsStuck(t *testing.T) {
 	r.inbox <- func() { <-held }
 	until := func(met func([]string) bool) {
 		t.Helper()
-		for deadline := time.Now().Add(2 * time.Minute); !met(r.Stuck()); pace.Wait(ctx, 10*time.Millisecond) {
+		for deadline := time.Now().Add(2 * time.Minute); !met(r.Stuck()); loops.Sleep(ctx, 10*time.Millisecond) {
 			if time.Now().After(deadline) {
 				t.Fatalf("these are stuck: %v", r.Stuck())
 			}

@@ -11,7 +11,6 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/pages"
 	"github.com/tidemark-go/tidemark/pkg/publisher/internal/listener"
-	"github.com/tidemark-go/tidemark/pkg/publisher/internal/pace"
 )
 
 // reader reads the journal for the pairs that wait, and caches the latest pages.
@@ -270,7 +269,7 @@ func (r *reader) failed(rd *reading, err error, now time.Time) {
 	if r.ctx.Err() != nil {
 		return
 	}
-	wait := pace.Backoff(2, time.Second, 0.5)
+	const wait = 200 * time.Millisecond
 	if r.patience.Done(rd.After, err) {
 		r.cfg.Logger.WarnContext(r.ctx, "a read of the journal took too long, the next is of one event, with more time",
 			"after", rd.After, "events", rd.Events, "timeout", rd.limit, "error", err, "wait", wait)

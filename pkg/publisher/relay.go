@@ -12,7 +12,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/tidemark-go/tidemark/internal/pulse"
+	"github.com/tidemark-go/tidemark/internal/loops"
 	"github.com/tidemark-go/tidemark/internal/store/ledger"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/pkg/publisher/internal/listener"
@@ -28,7 +28,7 @@ type Relay struct {
 	*agenda
 	// time limit of one pass of the loop: it looks at everything once a minute and never blocks for long
 	around time.Duration
-	pulse  pulse.Pulse
+	pulse  loops.Pulse
 
 	listener   *listener.Listener
 	saver      *saver

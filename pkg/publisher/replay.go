@@ -8,12 +8,12 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/tidemark-go/tidemark/internal/loops"
 	"github.com/tidemark-go/tidemark/internal/redact"
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/pkg/catalogue"
 	"github.com/tidemark-go/tidemark/pkg/event"
-	"github.com/tidemark-go/tidemark/pkg/publisher/internal/pace"
 )
 
 // ReplayRequest is a slice of a campaign, and where to send it.
@@ -141,7 +141,7 @@ func (r *ReplayRequest) send(ctx context.Context, done *Replayed, batch []Event)
 			err, final = refused[0].err, refused[0].permanent
 		}
 		if !final && failures < r.Attempts {
-			if pace.Wait(ctx, r.To.backoff(failures, err)) {
+			if loops.Sleep(ctx, r.To.backoff(failures, err)) {
 				continue
 			}
 			err = ctx.Err()

@@ -3,14 +3,13 @@ package publisher
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"time"
 
+	"github.com/tidemark-go/tidemark/internal/loops"
 	"github.com/tidemark-go/tidemark/internal/redact"
 	"github.com/tidemark-go/tidemark/internal/slice"
 	"github.com/tidemark-go/tidemark/internal/store/ledger"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
-	"github.com/tidemark-go/tidemark/pkg/publisher/internal/pace"
 )
 
 const (
@@ -169,7 +168,7 @@ const retryAfterMax = 5 * time.Minute
 
 // backoff returns the wait after consecutive failures, or the sink's own if that is longer.
 func (p *Publisher) backoff(failures int, err error) time.Duration {
-	wait := pace.Backoff(failures, p.BackoffMax, rand.Float64())
+	wait := loops.Backoff(failures, 100*time.Millisecond, p.BackoffMax)
 	if after, ok := errors.AsType[retryAfter](err); ok {
 		wait = max(wait, min(time.Duration(after), retryAfterMax))
 	}

@@ -160,8 +160,7 @@ func TestOperatorsWaitNoLongerWhenMoreHasFailed(t *testing.T) {
 				}
 				return nil
 			}
-			s.explain(t, run) // fills the session's caches
-			c := s.explain(t, run)
+			c := s.settled(t, run)
 			t.Logf("%-24s %6d pairs: %5d blocks, %5.0f rows", name, all, c.Blocks, c.Rows)
 			base, known := measured[name]
 			if !known {

@@ -137,8 +137,7 @@ func TestHotStatementsCostTheSameHoweverMuchThereIs(t *testing.T) {
 				}
 				return nil
 			}
-			s.explain(t, run) // fills the session's caches
-			return s.explain(t, run)
+			return s.settled(t, run)
 		}
 		base := measure(few, small)
 		for state, c := range map[string]cost{

@@ -8,10 +8,11 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tidemark-go/tidemark/internal/loops"
+
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/internal/projector/apply"
-	"github.com/tidemark-go/tidemark/internal/projector/registry"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/ledger"
@@ -106,7 +107,7 @@ func (p *place) openProbe(ctx context.Context) {
 	}
 	p.source.ahead.Go(func() {
 		read()
-		registry.Signal(p.probed)
+		loops.Signal(p.probed)
 	})
 }
 

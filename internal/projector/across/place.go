@@ -9,10 +9,10 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/internal/groupstate"
+	"github.com/tidemark-go/tidemark/internal/loops"
 	"github.com/tidemark-go/tidemark/internal/projector/apply"
 	"github.com/tidemark-go/tidemark/internal/projector/kind"
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
-	"github.com/tidemark-go/tidemark/internal/pulse"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/ledger"
 	"github.com/tidemark-go/tidemark/internal/store/pages"
@@ -110,7 +110,7 @@ func (p *place) run(ctx, patient context.Context) error {
 	defer p.dropAll()
 	defer p.dropProbes()
 	for ctx.Err() == nil {
-		pulse.Of(ctx).Within(p.source.promise())
+		loops.Of(ctx).Within(p.source.promise())
 		var woken <-chan struct{}
 		var err error
 		if !loaded {
@@ -153,7 +153,7 @@ func (p *place) run(ctx, patient context.Context) error {
 			p.Cfg.Logger.WarnContext(ctx, "projection across campaigns cannot go on", "projection", p.k.Name,
 				"partition", p.part, "error", err, "wait", wait)
 		}
-		registry.Sleep(ctx, wait)
+		loops.Sleep(ctx, wait)
 	}
 	return nil
 }
@@ -171,8 +171,8 @@ func (p *place) throttle(ctx context.Context) {
 		if wait == 0 {
 			return
 		}
-		pulse.Of(ctx).Rest()
-		registry.Sleep(ctx, wait)
+		loops.Of(ctx).Rest()
+		loops.Sleep(ctx, wait)
 	}
 }
 
@@ -191,7 +191,7 @@ func (p *place) rest(ctx context.Context, woken <-chan struct{}) {
 	} else if len(p.behind) > 0 && (heavy == nil || time.Now().Before(p.again)) {
 		wait = max(0, min(wait, time.Until(p.again)))
 	}
-	pulse.Of(ctx).Rest()
+	loops.Of(ctx).Rest()
 	select {
 	case <-ctx.Done():
 	case <-woken:

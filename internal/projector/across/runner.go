@@ -13,9 +13,9 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/tidemark-go/tidemark/internal/loops"
 	"github.com/tidemark-go/tidemark/internal/projector/apply"
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
-	"github.com/tidemark-go/tidemark/internal/pulse"
 	"github.com/tidemark-go/tidemark/internal/store/ledger"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
 )
@@ -38,7 +38,7 @@ type Runner struct {
 
 	ended   chan struct{} // a place has ended
 	places  map[publications.Key]*holding
-	loops   map[publications.Key]*pulse.Loop
+	loops   map[publications.Key]*loops.Loop
 	running sync.WaitGroup
 }
 
@@ -55,7 +55,7 @@ type holding struct {
 func NewRunner(b *registry.Base, a *apply.Applier) *Runner {
 	return &Runner{
 		Base: b, Applier: a, source: newSource(b), places: map[publications.Key]*holding{},
-		loops: map[publications.Key]*pulse.Loop{}, ended: make(chan struct{}, 1),
+		loops: map[publications.Key]*loops.Loop{}, ended: make(chan struct{}, 1),
 		db: ledger.New(b.Cfg.Pool, b.Keeper.Owner, ledger.Projection, b.Cfg.LeaseTTL),
 	}
 }
@@ -83,8 +83,8 @@ func (r *Runner) Run(ctx, patient context.Context) {
 			wait = min(every, r.Backoff(failures))
 			r.Cfg.Logger.WarnContext(ctx, "places across campaigns not looked after", "error", err, "wait", wait)
 		}
-		pulse.Of(ctx).Within(r.Promises.Around)
-		registry.Sleep(ctx, tickRest)
+		loops.Of(ctx).Within(r.Promises.Around)
+		loops.Sleep(ctx, tickRest)
 		select {
 		case <-ctx.Done():
 		case <-r.ended:
@@ -92,7 +92,7 @@ func (r *Runner) Run(ctx, patient context.Context) {
 		}
 	}
 	r.stopAll(patient)
-	pulse.Of(ctx).Rest()
+	loops.Of(ctx).Rest()
 }
 
 // Drain applies what there is, and returns the first error. Places that other processes hold are left
@@ -229,7 +229,7 @@ func (r *Runner) start(patient context.Context, p *place) {
 		loop = r.Pulse.Loop("across " + p.key.String())
 		r.loops[p.key] = loop
 	}
-	patient = pulse.With(patient, loop)
+	patient = loops.With(patient, loop)
 	ctx, stop := context.WithCancel(patient)
 	h := &holding{place: p, stop: stop}
 	r.places[p.key] = h

@@ -9,9 +9,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tidemark-go/tidemark/internal/loops"
 	"github.com/tidemark-go/tidemark/internal/projector/apply"
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
-	"github.com/tidemark-go/tidemark/internal/pulse"
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/ledger"
 	"github.com/tidemark-go/tidemark/internal/store/pages"
@@ -182,7 +182,7 @@ func (s *source) next(ctx context.Context, p *place) (*pages.Page, <-chan struct
 		}
 		if busy := s.inTheWay(after); busy != nil {
 			s.mu.Unlock()
-			pulse.Of(ctx).Within(s.promise())
+			loops.Of(ctx).Within(s.promise())
 			select {
 			case <-busy.done:
 				continue

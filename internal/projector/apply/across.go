@@ -10,11 +10,11 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/internal/groupstate"
+	"github.com/tidemark-go/tidemark/internal/loops"
 	"github.com/tidemark-go/tidemark/internal/projector/failure"
 	"github.com/tidemark-go/tidemark/internal/projector/kind"
 	"github.com/tidemark-go/tidemark/internal/projector/pipeline"
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
-	"github.com/tidemark-go/tidemark/internal/pulse"
 	"github.com/tidemark-go/tidemark/internal/slice"
 	"github.com/tidemark-go/tidemark/internal/store/ledger"
 	"github.com/tidemark-go/tidemark/pkg/event"
@@ -71,7 +71,7 @@ func (a *Applier) Stride(ctx context.Context, s *Stride) (held map[string]int64,
 }
 
 func (a *Applier) stride(ctx context.Context, s *Stride, careful bool) (held map[string]int64, err error) {
-	pulse.Of(ctx).Within(a.Promises.Step)
+	loops.Of(ctx).Within(a.Promises.Step)
 	conn, err := a.acquire(ctx)
 	if err != nil {
 		return nil, err

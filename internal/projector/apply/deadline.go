@@ -10,11 +10,11 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/tidemark-go/tidemark/internal/loops"
 	"github.com/tidemark-go/tidemark/internal/projector/failure"
 	"github.com/tidemark-go/tidemark/internal/projector/kind"
 	"github.com/tidemark-go/tidemark/internal/projector/pipeline"
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
-	"github.com/tidemark-go/tidemark/internal/pulse"
 	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/projection"
 )
@@ -26,7 +26,7 @@ func (a *Applier) Supervise(
 	ctx context.Context, k *registry.Projection, g *projection.Group, run func(context.Context) error,
 ) error {
 	timeout, start := k.Timeout(g.Events), time.Now()
-	pulse.Of(ctx).Within(a.Promises.Step)
+	loops.Of(ctx).Within(a.Promises.Step)
 	bounded, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	h := &handling{done: make(chan error, 1)}

@@ -7,8 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/tidemark-go/tidemark/internal/loops"
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
-	"github.com/tidemark-go/tidemark/internal/pulse"
 	"github.com/tidemark-go/tidemark/internal/store/lease"
 )
 
@@ -137,7 +137,7 @@ func (o *Holder) KeepLeases(ctx context.Context) {
 	defer renew.Stop()
 	beat := time.NewTicker(min(beatInterval, o.Cfg.LeaseTTL/4)) // note_crashes finds dead workers by it
 	defer beat.Stop()
-	loop := pulse.Of(ctx)
+	loop := loops.Of(ctx)
 	defer loop.Rest()
 	for {
 		loop.Within(o.Promises.Kept)

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/tidemark-go/tidemark/internal/loops"
+
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -108,7 +110,7 @@ func (s *session) watchLocks(ctx context.Context) (stop func()) {
 	done := make(chan struct{})
 	look := func() {
 		defer close(done)
-		for found := ""; found == "" && watching.Err() == nil; registry.Sleep(watching, lockLook) {
+		for found := ""; found == "" && watching.Err() == nil; loops.Sleep(watching, lockLook) {
 			conn, err := s.base.Cfg.Pool.Acquire(watching)
 			if err != nil {
 				return

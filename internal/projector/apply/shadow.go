@@ -7,8 +7,9 @@ import (
 	"math"
 	"time"
 
+	"github.com/tidemark-go/tidemark/internal/loops"
+
 	"github.com/tidemark-go/tidemark/internal/projector/failure"
-	"github.com/tidemark-go/tidemark/internal/projector/registry"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/pkg/projection"
 )
@@ -39,7 +40,7 @@ func (s *shadow) Run(ctx context.Context) {
 		} else if wait = s.p.Backoff(failures); ctx.Err() == nil {
 			s.p.Cfg.Logger.WarnContext(ctx, "shadow group not tried", "error", err, "wait", wait)
 		}
-		registry.Sleep(ctx, wait)
+		loops.Sleep(ctx, wait)
 	}
 }
 

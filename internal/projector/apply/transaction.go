@@ -10,9 +10,9 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/tidemark-go/tidemark/internal/loops"
 	"github.com/tidemark-go/tidemark/internal/projector/pipeline"
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
-	"github.com/tidemark-go/tidemark/internal/pulse"
 	"github.com/tidemark-go/tidemark/internal/slice"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/feed"
@@ -50,7 +50,7 @@ func (a *Applier) open(
 func (a *Applier) openWithin(
 	ctx context.Context, units []*Unit, events int, calls map[*registry.Projection]string, limit time.Duration,
 ) (*Transaction, error) {
-	pulse.Of(ctx).Within(a.Promises.Step + 2*limit)
+	loops.Of(ctx).Within(a.Promises.Step + 2*limit)
 	conn, err := a.acquire(ctx)
 	if err != nil {
 		return nil, err

@@ -6,9 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tidemark-go/tidemark/internal/loops"
 	"github.com/tidemark-go/tidemark/internal/projector/apply"
-	"github.com/tidemark-go/tidemark/internal/projector/registry"
-	"github.com/tidemark-go/tidemark/internal/pulse"
 	"github.com/tidemark-go/tidemark/internal/slice"
 	"github.com/tidemark-go/tidemark/internal/store/lease"
 )
@@ -55,7 +54,7 @@ func (c *Claimer) claim(
 		return n, next, nil
 	}
 	behind, due, err := c.claimBehind(ctx, work, most, n)
-	next.retry = registry.Earliest(next.retry, due)
+	next.retry = loops.Earliest(next.retry, due)
 	next.around = next.around && behind < most
 	return n + behind, next, err
 }
@@ -164,7 +163,7 @@ func (c *Claimer) handOut(
 // assign hands an assignment to a worker. It fails if ctx ends before one is free.
 func (c *Claimer) assign(ctx context.Context, work chan<- apply.Assignment, a apply.Assignment) error {
 	c.Crew.working.Add(1)
-	loop := pulse.Of(ctx)
+	loop := loops.Of(ctx)
 	loop.Rest() // until a worker is free; workers make their own promises
 	select {
 	case work <- a:
@@ -194,10 +193,10 @@ func (c *Claimer) claimBehind(
 	}
 	alone := c.Draining && live+n == 0 && c.Crew.working.Load() == 0 // Drain leaves nothing undone
 	if wait := c.Applier.Share.Wait(time.Now()); wait > 0 && !alone {
-		return n, registry.Earliest(due, time.Now().Add(wait)), nil
+		return n, loops.Earliest(due, time.Now().Add(wait)), nil
 	}
 	rebuilt, later, err := c.claimBehindOf(ctx, work, rebuilding, most-n)
-	return n + rebuilt, registry.Earliest(due, later), err
+	return n + rebuilt, loops.Earliest(due, later), err
 }
 
 // claimBehindOf leases campaigns in which some projections are behind, if they are due by the database's clock.

@@ -4,9 +4,9 @@ import (
 	"context"
 	"time"
 
+	"github.com/tidemark-go/tidemark/internal/loops"
 	"github.com/tidemark-go/tidemark/internal/projector/apply"
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
-	"github.com/tidemark-go/tidemark/internal/pulse"
 )
 
 const (
@@ -31,13 +31,13 @@ type Claimer struct {
 
 // Dispatch claims campaigns and hands them to the workers, one claim ahead of them.
 func (c *Claimer) Dispatch(ctx context.Context, work chan<- apply.Assignment) {
-	loop := pulse.Of(ctx)
+	loop := loops.Of(ctx)
 	defer loop.Rest()
 	beat := rhythm{poll: c.Cfg.PollInterval, calm: true}
 	for ctx.Err() == nil {
 		if c.Holder.Drained.Load() {
 			loop.Rest()
-			registry.Sleep(ctx, drainedWait)
+			loops.Sleep(ctx, drainedWait)
 			continue
 		}
 		loop.Within(c.Promises.Around)
@@ -86,7 +86,7 @@ func (c *Claimer) failed(ctx context.Context, err error) {
 	if c.Applier.Breaker.Failed(ctx, err) {
 		wait := c.Backoff(0)
 		c.Cfg.Logger.WarnContext(ctx, "claim failed", "error", err, "wait", wait)
-		registry.Sleep(ctx, wait)
+		loops.Sleep(ctx, wait)
 	}
 }
 

@@ -6,10 +6,10 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/tidemark-go/tidemark/internal/loops"
 	"github.com/tidemark-go/tidemark/internal/projector/apply"
 	"github.com/tidemark-go/tidemark/internal/projector/kind"
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
-	"github.com/tidemark-go/tidemark/internal/pulse"
 )
 
 // Crew is the workers of this process: goroutines that apply assignments.
@@ -36,7 +36,7 @@ func (c *Crew) takeLeft() (left []string) {
 
 // Worker applies assignments until work is closed.
 func (c *Crew) Worker(ctx context.Context, stopping <-chan struct{}, work <-chan apply.Assignment) {
-	loop := pulse.Of(ctx)
+	loop := loops.Of(ctx)
 	for a := range work {
 		loop.Within(c.Promises.Step)
 		err := c.Process(ctx, stopping, a)
@@ -49,7 +49,7 @@ func (c *Crew) Worker(ctx context.Context, stopping <-chan struct{}, work <-chan
 			// on, and this group is not redone at once.
 			wait := c.Backoff(0)
 			c.Cfg.Logger.WarnContext(ctx, "group not applied", "error", err, "wait", wait)
-			registry.Sleep(ctx, wait)
+			loops.Sleep(ctx, wait)
 		}
 	}
 }
@@ -79,7 +79,7 @@ func (c *Crew) Process(ctx context.Context, stopping <-chan struct{}, a apply.As
 		last := c.working.Add(-1) == 0
 		c.finishes.Add(1)
 		if len(left) > 0 || c.inTheWay.Load() && !c.Draining || last && c.Draining {
-			registry.Signal(c.Free)
+			loops.Signal(c.Free)
 		}
 	}()
 	c.Cfg.OnStep(kind.StepClaimed)

@@ -5,6 +5,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/tidemark-go/tidemark/internal/loops"
+
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
@@ -47,7 +49,7 @@ func (w *Listener) hear(ctx context.Context, conn *pgx.Conn, works func()) error
 	works()
 	w.listening.Store(true)
 	w.Metrics.Worker.Listening.Set(1)
-	registry.Signal(w.due) // the scheduler sleeps without having asked for notifications
+	loops.Signal(w.due) // the scheduler sleeps without having asked for notifications
 	defer func() {
 		w.listening.Store(false)
 		w.Metrics.Worker.Listening.Set(0)
@@ -58,10 +60,10 @@ func (w *Listener) hear(ctx context.Context, conn *pgx.Conn, works func()) error
 			return err
 		}
 		if n.Channel == scheduled.Channel {
-			registry.Signal(w.due)
+			loops.Signal(w.due)
 			continue
 		}
-		registry.Signal(w.Wake)
+		loops.Signal(w.Wake)
 		if w.Also != nil {
 			w.Also()
 		}
@@ -85,7 +87,7 @@ func (w *Listener) EndWaits(ctx context.Context) {
 			return
 		case payload := <-w.woken:
 			named := time.Now().UnixNano()
-			if !registry.Sleep(ctx, awakeAfter) {
+			if !loops.Sleep(ctx, awakeAfter) {
 				return
 			}
 			if w.asked.Load() > named {

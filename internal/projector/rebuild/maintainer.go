@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/tidemark-go/tidemark/internal/loops"
+
 	"github.com/tidemark-go/tidemark/internal/projector/claim"
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
@@ -27,7 +29,7 @@ type Maintainer struct {
 
 // PruneLog prunes the failure log every now and then.
 func (m *Maintainer) PruneLog(ctx context.Context) {
-	for registry.Sleep(ctx, time.Duration((0.5+rand.Float64())*float64(pruneEvery))) {
+	for loops.Sleep(ctx, time.Duration((0.5+rand.Float64())*float64(pruneEvery))) {
 		n, err := m.Prune(ctx)
 		switch {
 		case err != nil && ctx.Err() == nil:
@@ -65,7 +67,7 @@ func (m *Maintainer) RepairGaps(ctx context.Context) {
 			}
 			m.Metrics.Worker.Gaps.WithLabelValues(registry.GapRepaired).Inc()
 			m.Cfg.Logger.WarnContext(ctx, "gap repaired", "campaign", g.CampaignID, "checkpoint", g.Checkpoint, "head", g.Head)
-			registry.Signal(m.Listener.Wake)
+			loops.Signal(m.Listener.Wake)
 		},
 	}
 	for failures := 0; ctx.Err() == nil; {
@@ -83,6 +85,6 @@ func (m *Maintainer) RepairGaps(ctx context.Context) {
 			m.Cfg.Logger.DebugContext(ctx, "looked for gaps", "campaigns", done.Campaigns, "gaps", done.Gaps,
 				"failures", done.Failed)
 		}
-		registry.Sleep(ctx, next)
+		loops.Sleep(ctx, next)
 	}
 }

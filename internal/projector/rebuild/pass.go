@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/tidemark-go/tidemark/internal/loops"
+
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
 	"github.com/tidemark-go/tidemark/internal/store/ledger"
 )
@@ -43,7 +45,7 @@ func letPass(ctx context.Context, db registry.Beginner, name string, s registry.
 			}
 			return err
 		}
-		if err != nil || !registry.Sleep(ctx, passLook) {
+		if err != nil || !loops.Sleep(ctx, passLook) {
 			return cmp.Or(err, ctx.Err())
 		}
 	}

@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/tidemark-go/tidemark/internal/loops"
+
 	"github.com/jackc/pgx/v5"
 	"golang.org/x/sync/errgroup"
 
@@ -61,7 +63,7 @@ func (b *Rebuilder) copySet(ctx context.Context, k *registry.Projection) (done b
 		g.Go(func() error {
 			for {
 				if wait := b.Applier.Share.Wait(time.Now()); wait > 0 {
-					if !registry.Sleep(ctx, wait) {
+					if !loops.Sleep(ctx, wait) {
 						return nil
 					}
 					continue

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/tidemark-go/tidemark/internal/loops"
+
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/internal/projector/apply"
@@ -45,7 +47,7 @@ type Rebuilder struct {
 
 // Run does all work of rebuilds except catching up, until ctx ends.
 func (b *Rebuilder) Run(ctx context.Context) {
-	for failures := 0; registry.Sleep(ctx, min(stepInterval, b.Cfg.PollInterval)); {
+	for failures := 0; loops.Sleep(ctx, min(stepInterval, b.Cfg.PollInterval)); {
 		err := b.Step(ctx)
 		if err == nil {
 			err = b.CopyRanges(ctx)
@@ -56,7 +58,7 @@ func (b *Rebuilder) Run(ctx context.Context) {
 		}
 		if err != nil && ctx.Err() == nil {
 			b.Cfg.Logger.WarnContext(ctx, "rebuilds not looked after", "error", err)
-			registry.Sleep(ctx, b.Backoff(failures))
+			loops.Sleep(ctx, b.Backoff(failures))
 			failures++
 		}
 	}

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tidemark-go/tidemark/internal/loops"
+
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/internal/projector/exchange"
@@ -70,7 +72,7 @@ func (b *Rebuilder) onDuty(ctx context.Context, duty string, do func(context.Con
 	var renewing sync.WaitGroup
 	renewing.Go(func() {
 		defer stop()
-		for mine := true; mine && registry.Sleep(within, b.Cfg.LeaseTTL/3); {
+		for mine := true; mine && loops.Sleep(within, b.Cfg.LeaseTTL/3); {
 			var err error
 			mine, err = lease.TakeDuty(within, b.Cfg.Pool, duty, b.Keeper.Owner, b.Cfg.LeaseTTL)
 			mine = mine || err != nil // the duty may still be ours, and it fences nothing

@@ -15,8 +15,8 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/tidemark-go/tidemark/internal/loops"
 	"github.com/tidemark-go/tidemark/internal/projector/kind"
-	"github.com/tidemark-go/tidemark/internal/pulse"
 	"github.com/tidemark-go/tidemark/internal/store/lease"
 	"github.com/tidemark-go/tidemark/internal/tracing"
 	"github.com/tidemark-go/tidemark/pkg/catalogue"
@@ -37,7 +37,7 @@ type Base struct {
 	SearchPath  string
 	Longest     time.Duration // timeout of any projection and event type
 	Promises    promises
-	Pulse       pulse.Pulse
+	Pulse       loops.Pulse
 	Tracer      *tracing.Tracer      // nil: no traces
 	Mode        pgx.QueryExecMode    // of the pool's connections
 	Streams     bool                 // statements stay prepared: not through PgBouncer

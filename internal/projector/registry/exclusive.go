@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/tidemark-go/tidemark/internal/loops"
 	"github.com/tidemark-go/tidemark/internal/projector/failure"
 	"github.com/tidemark-go/tidemark/internal/store/rows"
 	"github.com/tidemark-go/tidemark/pkg/event"
@@ -76,7 +77,7 @@ func (e exclusive) do(ctx context.Context, what func(pgx.Tx) error) error {
 			e.log.WarnContext(ctx, "waiting for the registry, others go on meanwhile", "consumer_group", e.group,
 				"in_use_by", by, "error", err)
 		}
-		if !Sleep(ctx, wait) {
+		if !loops.Sleep(ctx, wait) {
 			return ctx.Err()
 		}
 		wait = min(2*wait, exclusiveWaitMost)
@@ -113,32 +114,6 @@ func Exclusively(ctx context.Context, db Beginner, name string, what func(pgx.Tx
 type Beginner interface {
 	event.Querier
 	Begin(ctx context.Context) (pgx.Tx, error)
-}
-
-// Sleep waits for d. It returns false if ctx ends first.
-func Sleep(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-ctx.Done():
-		return false
-	case <-time.After(d):
-		return true
-	}
-}
-
-// Earliest returns the earlier of two times. A zero time means none.
-func Earliest(a, b time.Time) time.Time {
-	if a.IsZero() || !b.IsZero() && b.Before(a) {
-		return b
-	}
-	return a
-}
-
-// Signal leaves a token for the next wait unless one is there.
-func Signal(c chan<- struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
 }
 
 // Awoken is the cause of the end of a sleep, for metrics.

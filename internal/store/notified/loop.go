@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
-	"math/rand/v2"
 	"strings"
 	"sync"
 	"time"
@@ -17,6 +16,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn/ctxwatch"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/tidemark-go/tidemark/internal/loops"
 	"github.com/tidemark-go/tidemark/internal/session"
 )
 
@@ -78,13 +78,9 @@ func Listen(
 			attempt = -1
 			continue
 		}
-		wait := min(longestWait, 50*time.Millisecond<<min(attempt, 7))
-		wait = wait/2 + rand.N(wait/2)
+		wait := loops.Backoff(attempt+1, 50*time.Millisecond, longestWait)
 		failed(err, wait)
-		select {
-		case <-ctx.Done():
-		case <-time.After(wait):
-		}
+		loops.Sleep(ctx, wait)
 	}
 }
 

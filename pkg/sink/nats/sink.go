@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/tidemark-go/tidemark/internal/sinks/header"
+	"github.com/tidemark-go/tidemark/internal/text"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -134,7 +134,7 @@ func (s *sink) start(l *link, m *message, e *publisher.Event) (jetstream.PubAckF
 	cloud := s.cfg.Encoder.Format == publisher.FormatCloudEvents
 	for _, a := range m.attrs { // a header loses spaces before and after it, and ends of lines
 		if a.Name != "traceparent" && a.Name != "tracestate" { // ASCII, in their own format
-			a.Value = header.Escape(a.Value)
+			a.Value = text.EscapeHeader(a.Value)
 		}
 		m.set(a.Name, a.Value)
 	}

@@ -15,7 +15,7 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/tidemark-go/tidemark/internal/sinks/header"
+	"github.com/tidemark-go/tidemark/internal/text"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 	"github.com/tidemark-go/tidemark/pkg/webhook"
 )
@@ -83,9 +83,9 @@ func setAttribute(h http.Header, a publisher.Attribute) {
 	case a.Name == "traceparent" || a.Name == "tracestate": // ASCII, in their own format
 		h.Set(a.Name, a.Value)
 	case strings.HasPrefix(a.Name, "ce-"):
-		h.Set(a.Name, header.Escape(a.Value))
+		h.Set(a.Name, text.EscapeHeader(a.Value))
 	default:
-		h.Set("Tidemark-"+strings.ReplaceAll(a.Name, "_", "-"), header.Escape(a.Value))
+		h.Set("Tidemark-"+strings.ReplaceAll(a.Name, "_", "-"), text.EscapeHeader(a.Value))
 	}
 }
 

@@ -10,10 +10,10 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/tidemark-go/tidemark/internal/loops"
 	"github.com/tidemark-go/tidemark/internal/store/lease"
 	"github.com/tidemark-go/tidemark/internal/store/ledger"
 	"github.com/tidemark-go/tidemark/internal/store/notified"
-	"github.com/tidemark-go/tidemark/pkg/publisher/internal/pace"
 )
 
 // Listener receives notifications and merges those that come together.
@@ -46,17 +46,17 @@ func (l *Listener) hear(ctx context.Context, conn *pgx.Conn, works func()) error
 	works()
 	l.listening.Store(true)
 	defer l.listening.Store(false)
-	pace.Signal(l.Wake) // earlier appends did not notify
+	loops.Signal(l.Wake) // earlier appends did not notify
 	for {
 		n, err := conn.WaitForNotification(ctx)
 		if err != nil {
 			return err
 		}
 		if n.Channel == ledger.Channel {
-			pace.Signal(l.Changed)
+			loops.Signal(l.Changed)
 			continue
 		}
-		pace.Signal(l.Wake)
+		loops.Signal(l.Wake)
 		if err := lease.Awake(ctx, conn, n.Payload); err != nil {
 			return err
 		}

@@ -1,11 +1,10 @@
-// Package header encodes header values for sinks.
-package header
+package text
 
 import "fmt"
 
-// Escape percent-encodes what a header cannot hold, as CloudEvents' bindings to HTTP and NATS require:
+// EscapeHeader percent-encodes what a header cannot hold, as CloudEvents' bindings to HTTP and NATS require:
 // everything but printable ASCII, and space, double quote and percent. url.PathUnescape decodes it.
-func Escape(value string) string {
+func EscapeHeader(value string) string {
 	plain := func(c byte) bool { return c > ' ' && c <= '~' && c != '"' && c != '%' }
 	first := 0
 	for first < len(value) && plain(value[first]) {

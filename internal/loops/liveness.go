@@ -1,7 +1,4 @@
-// Package pulse finds loops that are stuck, without a query, for liveness probes. A loop promises
-// when it will be back, or rests while it waits for user code, which may take any time. A loop that
-// breaks its promise is stuck.
-package pulse
+package loops
 
 import (
 	"context"

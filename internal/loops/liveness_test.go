@@ -1,16 +1,16 @@
-package pulse_test
+package loops_test
 
 import (
 	"slices"
 	"testing"
 	"time"
 
-	"github.com/tidemark-go/tidemark/internal/pulse"
+	"github.com/tidemark-go/tidemark/internal/loops"
 )
 
 func TestStuck(t *testing.T) {
 	t.Parallel()
-	var p pulse.Pulse
+	var p loops.Pulse
 	late, resting, fine, silent := p.Loop("late"), p.Loop("resting"), p.Loop("fine"), p.Loop("silent")
 	late.Within(time.Minute)
 	resting.Within(time.Minute)
@@ -33,10 +33,10 @@ func TestStuck(t *testing.T) {
 
 func TestALoopThatIsNotThereIsNotStuck(t *testing.T) {
 	t.Parallel()
-	l := pulse.Of(t.Context())
+	l := loops.Of(t.Context())
 	l.Within(time.Nanosecond)
 	l.Rest()
-	if pulse.Of(pulse.With(t.Context(), (&pulse.Pulse{}).Loop("it"))) == nil {
+	if loops.Of(loops.With(t.Context(), (&loops.Pulse{}).Loop("it"))) == nil {
 		t.Error("the context does not carry it")
 	}
 }
