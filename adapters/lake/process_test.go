@@ -73,7 +73,7 @@ func relay(ctx context.Context, sink *lake.Sink) error {
 	}
 	defer pool.Close()
 	relay, err := publisher.New(publisher.Config{
-		Pool: pool, LeaseTTL: time.Second, PollInterval: 20 * time.Millisecond, Topics: []publisher.Topic{{Name: "all"}},
+		Pool: pool, LeaseTTL: time.Second, PollInterval: 100 * time.Millisecond, Topics: []publisher.Topic{{Name: "all"}},
 		Publishers: []publisher.Publisher{{
 			Name: "lake", Sink: sink, Topics: []string{"all"}, BatchSize: 20, Concurrency: 2,
 			Order: publisher.Order(os.Getenv("TIDEMARK_TEST_ORDER")),

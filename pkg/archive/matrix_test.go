@@ -231,7 +231,7 @@ func (s *shop) publishes(reader event.Archive, n int) {
 	sink := &sink{campaigns: map[string][]int64{}}
 	relay, err := publisher.New(publisher.Config{
 		Pool: s.Pool, Topics: []publisher.Topic{{Name: "all"}}, NoListen: true, PageEvents: 5,
-		Publishers: []publisher.Publisher{{Name: "new", Sink: sink, Topics: []string{"all"}}}, PollInterval: 20 * time.Millisecond,
+		Publishers: []publisher.Publisher{{Name: "new", Sink: sink, Topics: []string{"all"}}}, PollInterval: 100 * time.Millisecond,
 		Archive: reader,
 	})
 	if err != nil {

@@ -217,7 +217,7 @@ func TestANewPublisherSendsArchivedEvents(t *testing.T) {
 	sink := &sink{campaigns: map[string][]int64{}}
 	relay, err := publisher.New(publisher.Config{
 		Pool: s.Pool, Topics: []publisher.Topic{{Name: "all"}}, NoListen: true, PageEvents: 50,
-		Publishers: []publisher.Publisher{{Name: "new", Sink: sink, Topics: []string{"all"}}}, PollInterval: 20 * time.Millisecond,
+		Publishers: []publisher.Publisher{{Name: "new", Sink: sink, Topics: []string{"all"}}}, PollInterval: 100 * time.Millisecond,
 		Archive: archive.NewReader(s.store, 0),
 	})
 	if err != nil {

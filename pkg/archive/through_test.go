@@ -96,7 +96,7 @@ func (s *shop) projector(group string, through event.Archive, projections ...pro
 	s.t.Helper()
 	p, err := projector.New(projector.Config{
 		Pool: s.Pool, Projections: projections, ConsumerGroup: group, Archive: through, NoListen: true,
-		PollInterval: 20 * time.Millisecond, GroupEvents: 7,
+		PollInterval: 100 * time.Millisecond, GroupEvents: 7,
 	})
 	if err != nil {
 		s.t.Fatal(err)

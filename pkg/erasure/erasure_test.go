@@ -119,7 +119,7 @@ func projections() []projection.Projection {
 
 func projectorOf(pool *pgxpool.Pool, types *catalogue.Catalogue) (*projector.Projector, error) {
 	return projector.New(projector.Config{
-		Pool: pool, Projections: projections(), Catalogue: types, NoListen: true, PollInterval: 60 * time.Millisecond,
+		Pool: pool, Projections: projections(), Catalogue: types, NoListen: true, PollInterval: 100 * time.Millisecond,
 		OnFailure: projection.Policy{Base: time.Hour, Max: time.Hour}, LeaseTTL: time.Second,
 	})
 }

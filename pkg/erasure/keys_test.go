@@ -132,7 +132,7 @@ func (s *shop) fillBaskets() {
 func (s *shop) workOn(projections ...projection.Projection) {
 	s.t.Helper()
 	p, err := projector.New(projector.Config{
-		Pool: s.Pool, Projections: projections, Catalogue: s.catalogue, NoListen: true, PollInterval: 60 * time.Millisecond,
+		Pool: s.Pool, Projections: projections, Catalogue: s.catalogue, NoListen: true, PollInterval: 100 * time.Millisecond,
 		LeaseTTL: time.Second,
 	})
 	if err != nil {

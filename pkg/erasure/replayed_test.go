@@ -49,7 +49,7 @@ func TestAnErasureMeetsReplaysOfKeys(t *testing.T) {
 			var replaying atomic.Bool
 			begun, goOn := make(chan struct{}, 100), make(chan struct{})
 			p, err := projector.New(projector.Config{
-				Pool: s.Pool, Catalogue: s.catalogue, NoListen: true, PollInterval: 60 * time.Millisecond, LeaseTTL: time.Second,
+				Pool: s.Pool, Catalogue: s.catalogue, NoListen: true, PollInterval: 100 * time.Millisecond, LeaseTTL: time.Second,
 				Projections: []projection.Projection{keyed(func(customer string) {
 					if replaying.Load() && customer == planted("ann") {
 						begun <- struct{}{}

@@ -20,7 +20,7 @@ import (
 func polling(t *testing.T, pool *pgxpool.Pool, change func(*projector.Config), projections ...projection.Projection) {
 	t.Helper()
 	p := workerOf(t, pool, func(c *projector.Config) {
-		c.NoListen, c.PollInterval = true, 20*time.Millisecond
+		c.NoListen, c.PollInterval = true, 100*time.Millisecond
 		if change != nil {
 			change(c)
 		}

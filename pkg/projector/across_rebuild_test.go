@@ -310,7 +310,7 @@ func TestReadersSeeNoOlderRowsDuringASwapAcrossCampaigns(t *testing.T) {
 	pool := pgtest.New(t)
 	b := &boards{}
 	p := workerOf(t, pool, func(c *projector.Config) {
-		c.PollInterval, c.LeaseTTL = 20*time.Millisecond, 2*time.Second
+		c.PollInterval, c.LeaseTTL = 100*time.Millisecond, 2*time.Second
 	}, b.version("board", 1))
 	score(t, pool, "game", scored{"ann", 1})
 	drain(t, p)
@@ -318,7 +318,7 @@ func TestReadersSeeNoOlderRowsDuringASwapAcrossCampaigns(t *testing.T) {
 	done := make(chan error, 4)
 	for range 2 {
 		p := workerOf(t, pool, func(c *projector.Config) {
-			c.PollInterval, c.LeaseTTL = 20*time.Millisecond, 2*time.Second
+			c.PollInterval, c.LeaseTTL = 100*time.Millisecond, 2*time.Second
 		}, b.version("board", 1), b.version("board", 2))
 		go func() { done <- p.Run(ctx) }()
 	}

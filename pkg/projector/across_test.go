@@ -273,7 +273,7 @@ func TestAPartitionHasOneHolder(t *testing.T) {
 	done := make(chan error, 3)
 	for range 3 {
 		p := workerOf(t, pool, func(cfg *projector.Config) {
-			cfg.PollInterval, cfg.LeaseTTL = 20*time.Millisecond, time.Second
+			cfg.PollInterval, cfg.LeaseTTL = 100*time.Millisecond, time.Second
 		}, s.projections()...)
 		ctx, stop := context.WithCancel(t.Context())
 		stops = append(stops, stop)

@@ -70,7 +70,7 @@ func (b *turns) runner(group int) *projector.Projector {
 		},
 	}
 	return workerOf(b.T, b.pool, func(cfg *projector.Config) {
-		cfg.GroupEvents, cfg.LeaseTTL, cfg.PollInterval = group, max(b.ttl, 2*time.Second), 20*time.Millisecond
+		cfg.GroupEvents, cfg.LeaseTTL, cfg.PollInterval = group, max(b.ttl, 2*time.Second), 100*time.Millisecond
 	}, board)
 }
 

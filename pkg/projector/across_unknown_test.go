@@ -50,7 +50,7 @@ func TestACommitWithoutAnAnswerIsNotAppliedAgain(t *testing.T) {
 	s := &scores{}
 	loses := make(chan bool, 1)
 	p := workerOf(t, lossy, func(c *projector.Config) {
-		c.PollInterval, c.NoListen = 20*time.Millisecond, true
+		c.PollInterval, c.NoListen = 100*time.Millisecond, true
 		c.OnStep = func(step kind.Step) {
 			if step == kind.StepApplied && len(loses) > 0 {
 				deaf.Store(<-loses)

@@ -24,7 +24,7 @@ func TestStuck(t *testing.T) {
 	held := make(chan struct{})
 	var once sync.Once
 	p, err := New(Config{
-		Pool: pool, Concurrency: 2, PollInterval: 10 * time.Millisecond,
+		Pool: pool, Concurrency: 2, PollInterval: 100 * time.Millisecond,
 		Projections: []projection.Projection{projection.Document[int]{
 			Name: "counted", Version: 1,
 			Fold: func(n *int, _ event.Event) error { *n++; return nil },

@@ -134,7 +134,7 @@ func TestAConstraintThatIsCheckedByCommitMayBeViolatedUntilThen(t *testing.T) {
 func TestACommitThatFailsHoldsUpNobodyElse(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
-	p := workerOf(t, pool, func(c *projector.Config) { c.PollInterval = 10 * time.Millisecond }, ledger(),
+	p := workerOf(t, pool, func(c *projector.Config) { c.PollInterval = 100 * time.Millisecond }, ledger(),
 		unsettled("unsettled", `ALTER TABLE settled ADD FOREIGN KEY (by) REFERENCES positive DEFERRABLE INITIALLY
 			DEFERRED`, nil))
 	if err := p.Register(t.Context()); err != nil {

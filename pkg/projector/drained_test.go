@@ -51,7 +51,7 @@ func TestAWorkerThatIsDrainedClaimsNothing(t *testing.T) {
 	}()
 	p, err := projector.New(projector.Config{
 		Pool: pool, Projections: []projection.Projection{counters()},
-		Logger: slog.New(slog.NewTextHandler(write, nil)), PollInterval: 50 * time.Millisecond,
+		Logger: slog.New(slog.NewTextHandler(write, nil)), PollInterval: 100 * time.Millisecond,
 	})
 	if err != nil {
 		t.Fatal(err)

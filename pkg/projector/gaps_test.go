@@ -23,7 +23,7 @@ func TestAWorkerFindsWhatAnOlderSnapshotAppended(t *testing.T) {
 		t.Helper()
 		p, err := projector.New(projector.Config{
 			Pool: pool, Projections: []projection.Projection{counters()}, GapRate: rate,
-			PollInterval: 10 * time.Millisecond,
+			PollInterval: 100 * time.Millisecond,
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -63,7 +63,7 @@ func heavyBoard(t *testing.T, events ...scored) (*pgxpool.Pool, *scores, *projec
 	t.Helper()
 	pool, s := pgtest.New(t), &scores{partitions: 1}
 	s.refuses.Store(7)
-	p := workerOf(t, pool, func(cfg *projector.Config) { cfg.PollInterval = 20 * time.Millisecond }, s.projections()[0])
+	p := workerOf(t, pool, func(cfg *projector.Config) { cfg.PollInterval = 100 * time.Millisecond }, s.projections()[0])
 	drain(t, p)
 	score(t, pool, "game", events...)
 	drain(t, p)
@@ -120,7 +120,7 @@ func TestAnEventThatOutlastsTheLimitOfReadsIsAppliedAcrossCampaigns(t *testing.T
 	score(t, pool, "game", scored{"p1", 1}, scored{"p2", 2}, scored{"p1", 3})
 	drain(t, workerOf(t, pool, nil, all[0]))
 	both := workerOf(t, pool, func(cfg *projector.Config) {
-		cfg.PollInterval, cfg.ShutdownTimeout = 20*time.Millisecond, time.Second
+		cfg.PollInterval, cfg.ShutdownTimeout = 100*time.Millisecond, time.Second
 	}, all...)
 	if err := both.Register(t.Context()); err != nil {
 		t.Fatal(err)

@@ -140,7 +140,7 @@ func TestApplyInlineBesideWorkers(t *testing.T) {
 				}
 				defer own.Close()
 				worker := cfg
-				worker.Pool, worker.PollInterval, worker.Concurrency = own, 5*time.Millisecond, 2
+				worker.Pool, worker.PollInterval, worker.Concurrency = own, 100*time.Millisecond, 2
 				p, err := projector.New(worker)
 				if err != nil {
 					t.Fatal(err)

@@ -67,7 +67,7 @@ func TestAHandlerThatLoopsLongerThanItsLeaseIsCounted(t *testing.T) {
 					appendMoves(t, pool, "b", 1, endless, 3)
 					appendMoves(t, pool, "c", 1, 2)
 					tally.Run(t, projector.Config{
-						Pool: pool, Projections: []projection.Projection{h}, LeaseTTL: ttl, PollInterval: 20 * time.Millisecond,
+						Pool: pool, Projections: []projection.Projection{h}, LeaseTTL: ttl, PollInterval: 100 * time.Millisecond,
 					})
 					tally.Eventually(t, "the event is dead", tally.Holds(pool, `SELECT EXISTS (SELECT FROM tidemark.failed
 						WHERE status = 'dead' AND campaign_id = 'b' AND error_code = 'deadline')`))

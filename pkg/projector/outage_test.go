@@ -197,7 +197,7 @@ func TestASlowErrorHoldsUpNoOtherProjection(t *testing.T) {
 			}
 			t.Cleanup(workers.Close)
 			tally.Run(t, projector.Config{
-				Pool: workers, Concurrency: 1, PollInterval: 50 * time.Millisecond,
+				Pool: workers, Concurrency: 1, PollInterval: 100 * time.Millisecond,
 				Projections: []projection.Projection{ledger(), listing("",
 					func(_ context.Context, g *projection.Group, e event.Event, m moved) error {
 						g.Queue(`SELECT public.ask()`)

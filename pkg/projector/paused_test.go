@@ -162,7 +162,7 @@ func TestPausingAtRandomLosesNothing(t *testing.T) {
 	for range 2 {
 		p, err := projector.New(projector.Config{
 			Pool: pool, Projections: []projection.Projection{ordered("one"), ordered("two")}, GroupEvents: 20, Concurrency: 1,
-			PollInterval: 10 * time.Millisecond, NoListen: true,
+			PollInterval: 100 * time.Millisecond, NoListen: true,
 		})
 		if err != nil {
 			t.Fatal(err)

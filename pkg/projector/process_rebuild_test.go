@@ -42,7 +42,7 @@ func TestAProcessThatIsRebuiltReactsOnceToEachEvent(t *testing.T) {
 	pool := pgtest.New(t)
 	drain(t, workerOf(t, pool, nil, echo(1, 2, false)))
 	p := workerOf(t, pool, func(cfg *projector.Config) {
-		cfg.PollInterval, cfg.LeaseTTL, cfg.GroupEvents = 20*time.Millisecond, 2*time.Second, 5
+		cfg.PollInterval, cfg.LeaseTTL, cfg.GroupEvents = 100*time.Millisecond, 2*time.Second, 5
 	}, echo(1, 2, false), echo(2, 2, false))
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)

@@ -34,7 +34,7 @@ func TestTwoProgramsInOneGroupHandOverEachCampaignAtMostOnceASecond(t *testing.T
 	run := func(projections ...projection.Projection) {
 		p, err := projector.New(projector.Config{
 			Pool: pool, Projections: projections, ConsumerGroup: "shared",
-			PollInterval: 50 * time.Millisecond,
+			PollInterval: 100 * time.Millisecond,
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -67,7 +67,7 @@ func TestReadersSeeNothingOfARebuild(t *testing.T) {
 	var workers, clients errgroup.Group
 	for range 2 {
 		p := workerOf(t, pool, func(c *projector.Config) {
-			c.PollInterval, c.GroupEvents, c.Concurrency = 5*time.Millisecond, 20, 2
+			c.PollInterval, c.GroupEvents, c.Concurrency = 100*time.Millisecond, 20, 2
 		}, counters())
 		workers.Go(func() error { return p.Run(ctx) })
 	}

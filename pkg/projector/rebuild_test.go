@@ -111,7 +111,7 @@ func TestAProjectionIsRebuiltOnDemandWhileItIsAppliedAndRead(t *testing.T) {
 	defer stop()
 	var workers errgroup.Group
 	for range 2 {
-		p := workerOf(t, pool, func(c *projector.Config) { c.PollInterval = 5 * time.Millisecond; c.GroupEvents = 7 },
+		p := workerOf(t, pool, func(c *projector.Config) { c.PollInterval = 100 * time.Millisecond; c.GroupEvents = 7 },
 			kindsOf(t, "k", 1)...)
 		workers.Go(func() error { return p.Run(ctx) })
 	}

@@ -22,7 +22,7 @@ func TestAProjectionIsRemovedWhileWorkersRun(t *testing.T) {
 	pool := pgtest.New(t)
 	p, err := projector.New(projector.Config{
 		Pool:        pool,
-		Projections: []projection.Projection{ordered("kept"), ordered("gone")}, PollInterval: 10 * time.Millisecond,
+		Projections: []projection.Projection{ordered("kept"), ordered("gone")}, PollInterval: 100 * time.Millisecond,
 		GroupEvents: 3,
 	})
 	if err != nil {

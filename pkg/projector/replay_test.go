@@ -70,7 +70,7 @@ func TestReplayEndsAsIfLiveAllTheTime(t *testing.T) {
 		for range 2 {
 			p, err := projector.New(projector.Config{
 				Pool: pool, Projections: append(kinds(t, "live"), kinds(t, "again")...), GroupEvents: 7, Concurrency: 1,
-				PollInterval: 5 * time.Millisecond, NoListen: true,
+				PollInterval: 100 * time.Millisecond, NoListen: true,
 			})
 			if err != nil {
 				t.Fatal(err)

@@ -17,7 +17,7 @@ func TestAWorkerThatIsStoppedInTheMiddleOfAClaimLeavesNoLeaseBehind(t *testing.T
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			pool := pgtest.New(t)
-			p := workerOf(t, pool, func(c *projector.Config) { c.PollInterval = 5 * time.Millisecond }, counters())
+			p := workerOf(t, pool, func(c *projector.Config) { c.PollInterval = 100 * time.Millisecond }, counters())
 			appendMoves(t, pool, "a", 1)
 			if behind {
 				drain(t, p)

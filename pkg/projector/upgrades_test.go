@@ -98,7 +98,7 @@ func (f *fleet) start(t *testing.T, versions ...int) *replica {
 		t.Fatal(err)
 	}
 	p := workerOf(t, pool, func(c *projector.Config) {
-		c.PollInterval, c.GroupEvents, c.Concurrency = 50*time.Millisecond, 10, 2
+		c.PollInterval, c.GroupEvents, c.Concurrency = 100*time.Millisecond, 10, 2
 	}, all...)
 	ctx, stop := context.WithCancel(t.Context())
 	gone := make(chan struct{})

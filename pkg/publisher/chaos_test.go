@@ -135,7 +135,7 @@ func TestEveryPublisherSeesEveryCommittedEvent(t *testing.T) {
 			{Name: "all"},
 			{Name: "told", Filter: publisher.Filter{EventTypes: []string{"told"}}},
 		}, Publishers: publishers,
-		LeaseTTL: 2 * time.Second, PollInterval: 50 * time.Millisecond,
+		LeaseTTL: 2 * time.Second, PollInterval: 100 * time.Millisecond,
 	}
 	start(t, cfg)
 	writing, stop := context.WithTimeout(t.Context(), 4*time.Second)

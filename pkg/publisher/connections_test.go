@@ -27,7 +27,7 @@ func TestPairsThatAllWriteAtOnceTakeNoMoreConnectionsThanPromised(t *testing.T) 
 		}
 		return &publisher.BatchError{Failures: []publisher.Failure{{Err: errors.New("no"), Permanent: true}}}
 	}}
-	cfg := publisher.Config{Pool: counted, LeaseTTL: time.Minute, PollInterval: 20 * time.Millisecond}
+	cfg := publisher.Config{Pool: counted, LeaseTTL: time.Minute, PollInterval: 100 * time.Millisecond}
 	p := publisher.Publisher{Name: "out", Sink: sink, Attempts: 1}
 	for i := range pairs {
 		p.Topics = append(p.Topics, fmt.Sprint("t", i))

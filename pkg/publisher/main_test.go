@@ -40,7 +40,7 @@ func quick(
 	}
 	cfg := publisher.Config{
 		Pool: pool, Topics: []publisher.Topic{{Name: "all"}}, LeaseTTL: 3 * time.Second,
-		PollInterval: 20 * time.Millisecond, ShutdownTimeout: 5 * time.Second,
+		PollInterval: 100 * time.Millisecond, ShutdownTimeout: 5 * time.Second,
 	}
 	for _, c := range change {
 		c(&cfg, &p)

@@ -72,7 +72,7 @@ func TestAnEventThatTakesLongerThanTheTimeLimitIsPublished(t *testing.T) {
 	var got []int64
 	all := make(chan struct{})
 	r, err := New(Config{
-		Pool: traced, NoListen: true, PollInterval: 10 * time.Millisecond, Topics: []Topic{{Name: "all"}},
+		Pool: traced, NoListen: true, PollInterval: 100 * time.Millisecond, Topics: []Topic{{Name: "all"}},
 		Publishers: []Publisher{{Name: "out", Topics: []string{"all"}, Sink: sinkFunc(func(events []Event) error {
 			mu.Lock()
 			defer mu.Unlock()

@@ -68,7 +68,7 @@ func child() int {
 		return 1
 	}
 	relay, err := publisher.New(publisher.Config{
-		Pool: pool, LeaseTTL: ttl, PollInterval: 20 * time.Millisecond, Topics: []publisher.Topic{{Name: "all"}},
+		Pool: pool, LeaseTTL: ttl, PollInterval: 100 * time.Millisecond, Topics: []publisher.Topic{{Name: "all"}},
 		Publishers: []publisher.Publisher{{
 			Name: "out", Sink: post{os.Getenv("TIDEMARK_TEST_SINK"), fmt.Sprint(os.Getpid())},
 			Topics: []string{"all"}, BatchSize: 20, Concurrency: 2,

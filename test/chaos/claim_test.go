@@ -33,7 +33,7 @@ func TestAClaimThatACrashForgotIsNotWorkedOnTwice(t *testing.T) {
 	var claims atomic.Int64
 	halted, proceed := make(chan struct{}), make(chan struct{})
 	tally.Run(t, projector.Config{
-		Pool: pool, Projections: tally.Both(), Concurrency: 2, PollInterval: 20 * time.Millisecond,
+		Pool: pool, Projections: tally.Both(), Concurrency: 2, PollInterval: 100 * time.Millisecond,
 		OnStep: func(step kind.Step) {
 			if step == kind.StepClaimed && claims.Add(1) == 1 {
 				close(halted)

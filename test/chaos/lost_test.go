@@ -23,7 +23,7 @@ func TestAWorkerWhoseLeaseIsTakenChangesNothing(t *testing.T) {
 			var steps atomic.Int64
 			halted, proceed := make(chan struct{}), make(chan struct{})
 			tally.Run(t, projector.Config{
-				Pool: pool, Projections: tally.Both(), LeaseTTL: time.Minute, PollInterval: 20 * time.Millisecond, Concurrency: 1,
+				Pool: pool, Projections: tally.Both(), LeaseTTL: time.Minute, PollInterval: 100 * time.Millisecond, Concurrency: 1,
 				OnStep: func(step kind.Step) {
 					if step == at && steps.Add(1) == 1 {
 						close(halted)

@@ -177,7 +177,7 @@ func TestKillsAtRandomCostNoEventAnythingAcrossCampaigns(t *testing.T) {
 	pool := tally.Pool(t, server.URL(), "test", 6)
 	registerAcross(t, pool, 3)
 	r := &replicas{cfg: acrossConfig(server.URL(), "", 3)}
-	r.cfg.PollInterval, r.cfg.GroupEvents = 50*time.Millisecond, 20
+	r.cfg.PollInterval, r.cfg.GroupEvents = 100*time.Millisecond, 20
 	r.start(t, 3)
 	load := tally.Load{
 		Pool: pool, Writers: 3, Campaigns: 40, Pause: 5 * time.Millisecond, Linger: 20 * time.Millisecond, Amounts: 30,

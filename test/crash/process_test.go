@@ -90,7 +90,7 @@ func asked(t *testing.T) (*pgxpool.Pool, worker.Config) {
 	}
 	ask(t, pool, 1, 5)
 	cfg := standard(pool.Config().ConnString(), "victim")
-	cfg.Own, cfg.PollInterval = true, 50*time.Millisecond
+	cfg.Own, cfg.PollInterval = true, 100*time.Millisecond
 	return pool, cfg
 }
 

@@ -38,7 +38,7 @@ func TestARebuildSurvivesTheDeathOfItsWorkers(t *testing.T) {
 	pool, url := prepared(t)
 	begin := func(name string) *worker.Process {
 		cfg := standard(url, name)
-		cfg.PollInterval, cfg.GroupEvents, cfg.Claim, cfg.Concurrency = 10*time.Millisecond, 10, 4, 2
+		cfg.PollInterval, cfg.GroupEvents, cfg.Claim, cfg.Concurrency = 100*time.Millisecond, 10, 4, 2
 		return worker.Start(t, cfg)
 	}
 	for i := range campaigns {
@@ -84,7 +84,7 @@ func TestARebuildAcrossCampaignsSurvivesTheDeathOfItsWorkers(t *testing.T) {
 	pool, url := prepared(t)
 	begin := func(name string) *worker.Process {
 		cfg := standard(url, name)
-		cfg.PollInterval, cfg.GroupEvents, cfg.Totals, cfg.TalliesOnly = 10*time.Millisecond, 3, true, true
+		cfg.PollInterval, cfg.GroupEvents, cfg.Totals, cfg.TalliesOnly = 100*time.Millisecond, 3, true, true
 		return worker.Start(t, cfg)
 	}
 	for i := range campaigns {

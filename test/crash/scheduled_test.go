@@ -51,7 +51,7 @@ func TestScheduledAppendsAreMadeOnceWhoeverIsKilled(t *testing.T) {
 	}
 	pool := tally.Pool(t, server.URL(), "test", 6)
 	r := &replicas{cfg: standard(server.URL(), "")}
-	r.cfg.PollInterval = 50 * time.Millisecond
+	r.cfg.PollInterval = 100 * time.Millisecond
 	r.start(t, 3)
 	tally.Eventually(t, "the workers live", tally.Holds(pool, `SELECT count(*) = 3 FROM tidemark.workers`))
 	tally.Exec(t, pool, plan, tally.Event(0).Type)

@@ -22,7 +22,7 @@ func TestProcessesAndServersKilledAtRandomCostNoEventAnything(t *testing.T) {
 	}
 	pool := tally.Pool(t, server.URL(), "test", 6)
 	r := &replicas{cfg: standard(server.URL(), "")}
-	r.cfg.PollInterval, r.cfg.GroupEvents = 50*time.Millisecond, 20
+	r.cfg.PollInterval, r.cfg.GroupEvents = 100*time.Millisecond, 20
 	r.start(t, 3)
 	tally.Eventually(t, "the workers live", tally.Holds(pool, `SELECT count(*) = 3 FROM tidemark.workers`))
 	load := tally.Load{Pool: pool, Writers: 3, Campaigns: 40, Pause: 5 * time.Millisecond}.Start(t)

@@ -73,7 +73,7 @@ func TestProjectionsAcrossCampaignsGoOnWithWhatTheDatabaseHas(t *testing.T) {
 				l := begin(t)
 				pool := tally.Pool(t, l.url, "test", 4)
 				tally.Run(t, projector.Config{
-					Pool: tally.Pool(t, l.url, "worker", 10), LeaseTTL: 3 * time.Second, PollInterval: 50 * time.Millisecond,
+					Pool: tally.Pool(t, l.url, "worker", 10), LeaseTTL: 3 * time.Second, PollInterval: 100 * time.Millisecond,
 					Concurrency: 2, Projections: append(tally.Across(partitions, nil), payments()),
 				})
 				tally.Eventually(t, "the worker lives", tally.Holds(pool, `SELECT count(*) = 5 FROM tidemark.projections`))

@@ -25,7 +25,7 @@ func TestPublishersSendWhatTheDatabaseHas(t *testing.T) {
 			pool := tally.Pool(t, l.url, "test", 4)
 			relay, err := publisher.New(publisher.Config{
 				Pool: tally.Pool(t, l.url, "relay", publisher.Connections+1), LeaseTTL: 3 * time.Second,
-				PollInterval: 20 * time.Millisecond, Topics: []publisher.Topic{{Name: "all"}},
+				PollInterval: 100 * time.Millisecond, Topics: []publisher.Topic{{Name: "all"}},
 				Publishers: []publisher.Publisher{{Name: "out", Sink: sink, Topics: []string{"all"}}},
 			})
 			if err != nil {

@@ -39,7 +39,7 @@ func TestAWaitForALostEventIsAnswered(t *testing.T) {
 			l := begin(t)
 			pool := tally.Pool(t, l.url, "test", 4)
 			cfg := projector.Config{
-				Pool: tally.Pool(t, l.url, "worker", 8), LeaseTTL: 3 * time.Second, PollInterval: 50 * time.Millisecond,
+				Pool: tally.Pool(t, l.url, "worker", 8), LeaseTTL: 3 * time.Second, PollInterval: 100 * time.Millisecond,
 				Projections: append(tally.Across(1, nil), tally.Both()...),
 			}
 			p, err := projector.New(cfg)

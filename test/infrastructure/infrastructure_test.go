@@ -56,7 +56,7 @@ func (w *world) run(t *testing.T, change func(*projector.Config)) {
 	t.Helper()
 	cfg := projector.Config{
 		Pool: tally.Pool(t, w.server.URL(), "worker", 6), Projections: tally.Both(), Registerer: w.registry,
-		LeaseTTL: time.Second, PollInterval: 50 * time.Millisecond, Concurrency: 3,
+		LeaseTTL: time.Second, PollInterval: 100 * time.Millisecond, Concurrency: 3,
 	}
 	if change != nil {
 		change(&cfg)

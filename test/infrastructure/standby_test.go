@@ -65,7 +65,7 @@ func TestAWorkerSurvivesAPromotion(t *testing.T) {
 	pool := tally.Pool(t, both, "writers", 6)
 	tally.Run(t, projector.Config{
 		Pool: tally.Pool(t, both, "worker", 6), Projections: tally.Both(), LeaseTTL: time.Second,
-		PollInterval: 50 * time.Millisecond, Concurrency: 3,
+		PollInterval: 100 * time.Millisecond, Concurrency: 3,
 	})
 	load := tally.Load{Pool: pool, Writers: 4, Campaigns: 40, Pause: 5 * time.Millisecond}.Start(t)
 	grows := func(what string) {
@@ -164,7 +164,7 @@ func TestEventsThatAFailoverLostAreGhosts(t *testing.T) {
 	pool, sink := tally.Pool(t, p.BothURL(t), "test", 4), &memory.Sink{}
 	relay, err := publisher.New(publisher.Config{
 		Pool: tally.Pool(t, p.BothURL(t), "relay", publisher.Connections+1), LeaseTTL: 2 * time.Second,
-		PollInterval: 20 * time.Millisecond,
+		PollInterval: 100 * time.Millisecond,
 		Topics:       []publisher.Topic{{Name: "all"}}, Publishers: []publisher.Publisher{{
 			Name: "out", Sink: sink,
 			Topics: []string{"all"},

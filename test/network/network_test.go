@@ -30,7 +30,7 @@ func startWorker(t *testing.T, url, name string) (stop func()) {
 	t.Helper()
 	return tally.Run(t, projector.Config{
 		Pool: tally.HastyPool(t, url, name, 6, time.Second), Projections: tally.Both(), LeaseTTL: time.Second,
-		PollInterval: 50 * time.Millisecond, Concurrency: 3, GroupEvents: 50,
+		PollInterval: 100 * time.Millisecond, Concurrency: 3, GroupEvents: 50,
 	})
 }
 
@@ -131,7 +131,7 @@ func TestAWorkerWhoseConnectionsFallSilentIsReplacedAndComesBack(t *testing.T) {
 	stopSilenced := tally.Run(t, projector.Config{
 		Pool:        tally.HastyPool(t, url, "silenced", 4, time.Second),
 		Projections: []projection.Projection{tally.Entries("", halt), tally.Tallies("")},
-		LeaseTTL:    time.Second, PollInterval: 50 * time.Millisecond, Concurrency: 1,
+		LeaseTTL:    time.Second, PollInterval: 100 * time.Millisecond, Concurrency: 1,
 	})
 	tally.Append(t, pool, "a", 1, 2, 3)
 	<-reached

@@ -125,7 +125,7 @@ func expectOthersGoOn(t *testing.T, pool *pgxpool.Pool, url, cause string, acros
 		projections = append(projections, sold(t, "s_"+one.name, "'"+one.name+"'", across))
 	}
 	tally.Run(t, projector.Config{
-		Pool: tally.Pool(t, url, "worker", 6), Projections: projections, PollInterval: 50 * time.Millisecond,
+		Pool: tally.Pool(t, url, "worker", 6), Projections: projections, PollInterval: 100 * time.Millisecond,
 		LeaseTTL: 10 * time.Second, Concurrency: 2,
 	})
 	sell := func(prefix string) (took time.Duration) {

@@ -25,7 +25,7 @@ func TestBehindPgBouncerInTransactionMode(t *testing.T) {
 				for i := range 2 {
 					tally.Run(t, projector.Config{
 						Pool: tally.Pool(t, url, fmt.Sprintf("worker-%d", i), 6), Projections: tally.Both(), LeaseTTL: time.Second,
-						PollInterval: 50 * time.Millisecond, NoListen: noListen,
+						PollInterval: 100 * time.Millisecond, NoListen: noListen,
 					})
 				}
 				load := tally.Load{
@@ -55,7 +55,7 @@ func TestBehindPgBouncerInTransactionModeAcrossCampaigns(t *testing.T) {
 			for i := range 2 {
 				tally.Run(t, projector.Config{
 					Pool: tally.Pool(t, url, fmt.Sprintf("worker-%d", i), 6), Projections: tally.Across(3, nil),
-					LeaseTTL: 2 * time.Second, PollInterval: 50 * time.Millisecond, NoListen: true,
+					LeaseTTL: 2 * time.Second, PollInterval: 100 * time.Millisecond, NoListen: true,
 				})
 			}
 			load := tally.Load{

@@ -99,7 +99,7 @@ func (p *publishing) run() {
 	}
 	relay, err := publisher.New(publisher.Config{
 		Pool: p.pool, Topics: []publisher.Topic{{Name: "all"}}, LeaseTTL: 3 * time.Second,
-		PollInterval: 20 * time.Millisecond, NoListen: true,
+		PollInterval: 100 * time.Millisecond, NoListen: true,
 		Publishers: []publisher.Publisher{{
 			Name: "out", Sink: &p.sink, Topics: []string{"all"}, Attempts: 2, RetryBase: 20 * time.Millisecond,
 			RetryMax: 50 * time.Millisecond, BackoffMax: 100 * time.Millisecond,

@@ -69,7 +69,7 @@ func quick(
 	}
 	cfg := publisher.Config{
 		Pool: tally.Pool(t, pool.Config().ConnString(), "relay", publisher.Connections+1), Topics: topics(),
-		LeaseTTL: time.Second, PollInterval: 20 * time.Millisecond,
+		LeaseTTL: time.Second, PollInterval: 100 * time.Millisecond,
 		ShutdownTimeout: 5 * time.Second,
 	}
 	for _, c := range change {

@@ -321,7 +321,7 @@ func exchanged(t *testing.T) string {
 	t.Helper()
 	url, pool := withCounts(t)
 	p, err := projector.New(projector.Config{
-		Pool: pool, PollInterval: 20 * time.Millisecond,
+		Pool: pool, PollInterval: 100 * time.Millisecond,
 		Projections: []projection.Projection{
 			projection.Document[int]{
 				Name: "counted", Version: 2,

@@ -67,7 +67,7 @@ func worker(t *testing.T, pool *pgxpool.Pool, code projection.Projection) {
 	t.Helper()
 	p, err := projector.New(projector.Config{
 		Pool: pool, Projections: []projection.Projection{code},
-		PollInterval: 20 * time.Millisecond,
+		PollInterval: 100 * time.Millisecond,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -253,7 +253,7 @@ func (w *world) append(t *testing.T, campaign string, events ...event.Event) {
 func (w *world) relay(t *testing.T) {
 	t.Helper()
 	relay, err := publisher.New(publisher.Config{
-		Pool: w.pool, Topics: []publisher.Topic{{Name: "campaign-events"}}, PollInterval: 10 * time.Millisecond,
+		Pool: w.pool, Topics: []publisher.Topic{{Name: "campaign-events"}}, PollInterval: 100 * time.Millisecond,
 		Publishers: []publisher.Publisher{{
 			Name: "billing", Sink: refuser{}, Topics: []string{"campaign-events"},
 			Attempts: 1,

@@ -126,7 +126,7 @@ func TestARollbackThroughTheAPIPutsTheTablesBack(t *testing.T) {
 	pool, acting := database(t)
 	exec(t, pool, `DELETE FROM tidemark.pauses`)
 	newer, err := projector.New(projector.Config{
-		Pool: pool, PollInterval: 20 * time.Millisecond,
+		Pool: pool, PollInterval: 100 * time.Millisecond,
 		Projections: []projection.Projection{projection.Document[notes]{
 			Name: "notes", Version: 2, Fold: func(n *notes, _ event.Event) error { n.Count += 10; return nil },
 		}},
