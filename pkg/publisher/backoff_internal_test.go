@@ -13,7 +13,6 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/pages"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/pkg/event"
-	"github.com/tidemark-go/tidemark/pkg/publisher/internal/metrics"
 )
 
 // alone returns a relay without a database and with one pair, which publishes to sink.
@@ -24,7 +23,7 @@ func alone(t *testing.T, sink Sink) (*Relay, publications.Key) {
 		t.Fatal(err)
 	}
 	key := publications.Key{Topic: "all", Publisher: "out"}
-	m, err := metrics.New(prometheus.NewRegistry(), []publications.Key{key})
+	m, err := newMetrics(prometheus.NewRegistry(), []publications.Key{key})
 	if err != nil {
 		t.Fatal(err)
 	}

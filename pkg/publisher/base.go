@@ -8,7 +8,6 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/store/ledger"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
-	"github.com/tidemark-go/tidemark/pkg/publisher/internal/metrics"
 )
 
 // base is shared by all parts of a relay: configuration, database, and jobs.
@@ -16,7 +15,7 @@ type base struct {
 	cfg       Config
 	db        *ledger.Ledger
 	routes    map[publications.Key]*route
-	metrics   *metrics.Metrics
+	metrics   *metrics
 	owner     string
 	tickEvery time.Duration
 

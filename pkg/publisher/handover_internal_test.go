@@ -67,7 +67,7 @@ func TestAPairThatIsGivenBackIsTakenAtOnce(t *testing.T) {
 	await(t, pool, "the second is there", "SELECT count(*) = 2 FROM tidemark.relays")
 	await(t, pool, "both listen", `SELECT count(*) = 2 FROM pg_stat_activity WHERE datname = current_database()
 		AND state = 'idle' AND query LIKE '%LISTEN `+ledger.Channel+`'`)
-	loops.Signal(first.listener.Changed) // makes first see second, and release one pair to it
+	loops.Signal(first.listener.changed) // makes first see second, and release one pair to it
 	await(t, pool, "each has one",
 		"SELECT count(*) = 1 AND bool_and(expires_at > now()) FROM tidemark.readers WHERE owner = $1", second.owner)
 }

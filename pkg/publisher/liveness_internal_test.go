@@ -10,13 +10,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tidemark-go/tidemark/internal/loops"
-	"github.com/tidemark-go/tidemark/pkg/publisher/internal/metrics"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
 func TestALoopThatDoesNotComeBackIsStuck(t *testing.T) {
 	t.Parallel()
-	m, err := metrics.New(prometheus.NewRegistry(), nil)
+	m, err := newMetrics(prometheus.NewRegistry(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,13 +10,12 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/pages"
-	"github.com/tidemark-go/tidemark/pkg/publisher/internal/listener"
 )
 
 // reader reads the journal for the pairs that wait, and caches the latest pages.
 type reader struct {
 	*agenda
-	listener  *listener.Listener
+	listener  *listener
 	cache     pages.Cache
 	patience  *pages.Patience
 	reads     []*reading
@@ -30,7 +29,7 @@ type reader struct {
 	inFlight  int       // consecutive reads that found only appends in flight
 }
 
-func newReader(a *agenda, l *listener.Listener) *reader {
+func newReader(a *agenda, l *listener) *reader {
 	r := &reader{agenda: a, listener: l, patience: pages.NewPatience(max(a.cfg.LeaseTTL, readTimeout))}
 	for i := range a.cfg.Topics {
 		r.tags = append(r.tags, a.cfg.Topics[i].tags()...)
@@ -181,7 +180,7 @@ func (r *reader) read(after int64, now time.Time) {
 	}
 	if after >= r.head {
 		r.lastTail = now
-		if r.listener.Listening() {
+		if r.listener.hears() {
 			if rd.soon = now.Sub(r.announced) < announceEvery; !rd.soon {
 				rd.Announce, r.announced = 2*r.longestPoll()+time.Second, now
 			}

@@ -13,7 +13,6 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/pages"
 	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"
-	"github.com/tidemark-go/tidemark/pkg/publisher/internal/listener"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
@@ -69,16 +68,16 @@ func TestWhatIsAppendedBeforeTheWaitIsKnownIsSeen(t *testing.T) {
 func TestARelayThatBeginsToListenLooksOnce(t *testing.T) {
 	t.Parallel()
 	r, _ := alone(t, sinkFunc(accepts))
-	r.listener = listener.New(pgtest.New(t), r.cfg.Logger)
+	r.listener = newListener(pgtest.New(t), r.cfg.Logger)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		r.listener.Run(ctx)
+		r.listener.run(ctx)
 	}()
 	select {
-	case <-r.listener.Wake:
+	case <-r.listener.wake:
 	case <-ctx.Done():
 		t.Error("it listens, and does not look at what was appended before")
 	}

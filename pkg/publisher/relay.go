@@ -15,8 +15,6 @@ import (
 	"github.com/tidemark-go/tidemark/internal/loops"
 	"github.com/tidemark-go/tidemark/internal/store/ledger"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
-	"github.com/tidemark-go/tidemark/pkg/publisher/internal/listener"
-	"github.com/tidemark-go/tidemark/pkg/publisher/internal/metrics"
 )
 
 // Relay publishes the pairs that it holds. Several relays, in one process or in many, share the
@@ -30,7 +28,7 @@ type Relay struct {
 	around time.Duration
 	pulse  loops.Pulse
 
-	listener   *listener.Listener
+	listener   *listener
 	saver      *saver
 	history    *history
 	reader     *reader
@@ -47,7 +45,7 @@ func New(cfg Config) (*Relay, error) {
 	if err := errors.Join(err, routesErr); err != nil {
 		return nil, fmt.Errorf("publisher: %w", err)
 	}
-	m, err := metrics.New(cfg.Registerer, slices.Collect(maps.Keys(routes)))
+	m, err := newMetrics(cfg.Registerer, slices.Collect(maps.Keys(routes)))
 	if err != nil {
 		return nil, fmt.Errorf("publisher: %w", err)
 	}
@@ -62,7 +60,7 @@ func New(cfg Config) (*Relay, error) {
 	return newRelay(cfg, routes, m, id.String(), host), nil
 }
 
-func newRelay(cfg Config, routes map[publications.Key]*route, m *metrics.Metrics, owner, host string) *Relay {
+func newRelay(cfg Config, routes map[publications.Key]*route, m *metrics, owner, host string) *Relay {
 	b := &base{
 		cfg: cfg, db: ledger.New(cfg.Pool, owner, ledger.Publisher, cfg.LeaseTTL), routes: routes, metrics: m, owner: owner,
 		tickEvery: min(time.Second, cfg.LeaseTTL/5),
@@ -71,7 +69,7 @@ func newRelay(cfg Config, routes map[publications.Key]*route, m *metrics.Metrics
 	a := &agenda{base: b, pairs: map[publications.Key]*pair{}}
 	r := &Relay{
 		agenda: a, around: 3 * time.Minute,
-		listener: listener.New(cfg.Pool, cfg.Logger),
+		listener: newListener(cfg.Pool, cfg.Logger),
 		saver:    &saver{agenda: a}, history: &history{agenda: a, sent: map[publications.Key]recent{}}, parker: &parker{a},
 	}
 	r.reader = newReader(a, r.listener)
@@ -92,7 +90,7 @@ func (r *Relay) Run(ctx context.Context) error {
 	r.ctx = patient
 	var others sync.WaitGroup
 	if !r.cfg.NoListen {
-		others.Go(func() { r.listener.Run(ctx) })
+		others.Go(func() { r.listener.run(ctx) })
 	}
 	r.loop(ctx, cut)
 	cut()
@@ -128,9 +126,9 @@ func (r *Relay) loop(ctx context.Context, cut context.CancelFunc) {
 			f()
 			r.drainInbox()
 		case <-timer.C:
-		case <-r.listener.Wake:
+		case <-r.listener.wake:
 			r.reader.awake()
-		case <-r.listener.Changed:
+		case <-r.listener.changed:
 			r.claimer.tickSoon()
 		case <-stop:
 			stop = nil

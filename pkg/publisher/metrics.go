@@ -1,15 +1,15 @@
-// Package metrics has the metrics of a relay.
-package metrics
+package publisher
 
 import (
 	"errors"
 
 	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/tidemark-go/tidemark/internal/store/publications"
 )
 
-// Metrics is safe for concurrent use.
-type Metrics struct {
+// metrics are those of a relay. They are safe for concurrent use.
+type metrics struct {
 	Published *prometheus.CounterVec
 	Failures  *prometheus.CounterVec
 	Refused   *prometheus.CounterVec
@@ -19,13 +19,13 @@ type Metrics struct {
 	Send      *prometheus.HistogramVec
 }
 
-// New registers the metrics. Those of the pairs exist from the start, at 0.
-func New(reg prometheus.Registerer, pairs []publications.Key) (*Metrics, error) {
+// newMetrics registers the metrics. Those of the pairs exist from the start, at 0.
+func newMetrics(reg prometheus.Registerer, pairs []publications.Key) (*metrics, error) {
 	pair := []string{"topic", "publisher"}
 	counter := func(name, help string) *prometheus.CounterVec {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, pair)
 	}
-	m := &Metrics{
+	m := &metrics{
 		Published: counter("tidemark_events_published_total", "Events that a sink has taken."),
 		Failures:  counter("tidemark_publish_failures_total", "Batches that failed as a whole; no event is blamed."),
 		Refused:   counter("tidemark_events_refused_total", "Attempts at events that a sink refused."),
