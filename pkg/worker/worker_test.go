@@ -136,11 +136,15 @@ func TestAWorkerNamesAllThatIsWrongWithItsSettings(t *testing.T) {
 			[]string{"TIDEMARK_DATABSE_URL is not a setting", `TIDEMARK_LEASE_TTL="1ms" is too short`},
 		},
 		"an archive that is not linked": {
-			map[string]string{"TIDEMARK_DATABASE_URL": pgtest.URL(t), "TIDEMARK_ARCHIVE_URL": "s3://bucket"},
+			map[string]string{
+				"TIDEMARK_DATABASE_URL": pgtest.URL(t), "TIDEMARK_ARCHIVE_URL": "s3://bucket", "TIDEMARK_HTTP_ADDR": "off",
+			},
 			[]string{"TIDEMARK_ARCHIVE_URL: ", "adapters/s3", "worker.Options.Archives"},
 		},
 		"a sink that is not linked": {
-			map[string]string{"TIDEMARK_DATABASE_URL": pgtest.URL(t), "TIDEMARK_PUBLISH_URL": "kafka://x/y"},
+			map[string]string{
+				"TIDEMARK_DATABASE_URL": pgtest.URL(t), "TIDEMARK_PUBLISH_URL": "kafka://x/y", "TIDEMARK_HTTP_ADDR": "off",
+			},
 			[]string{`no kind of sink "kafka"`, "worker.Options.Sinks"},
 		},
 	} {
