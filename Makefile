@@ -38,7 +38,8 @@ longest := ./pkg/projector ./test/matrix ./pkg/archive ./pkg/erasure ./internal/
 longestsystem := ./internal/surface/pages ./test/crash ./test/failover
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-system test-matrix testsystem testmodules bench lint vuln sbom release fmt build migrate tidy screenshot postgres testtools
+.PHONY: help demo test test-system test-matrix testsystem testmodules testtools
+.PHONY: bench lint vuln sbom release fmt build migrate tidy screenshot postgres
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -47,7 +48,7 @@ demo: postgres ## run the demo: Postgres, three workers, live load, one worker k
 	@$(GO) run ./cmd/tidemark demo
 
 # `make test test-matrix` runs the cells of the matrix once.
-test: testtools ## run the tests that need one Postgres: a private one or TIDEMARK_TEST_DATABASE_URL (RACE=1: race detector)
+test: testtools ## run the tests that need one Postgres, private or TIDEMARK_TEST_DATABASE_URL (RACE=1: race detector)
 	$(TEST) -p $(packages) -timeout 40m $(if $(filter test-matrix,$(MAKECMDGOALS)),-skip '^$(matrix)$$') $(longest) \
 		$$($(GO) list ./... | grep -vE '$(system)')
 

@@ -10,9 +10,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tidemark-go/tidemark/internal/loops"
-
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/tidemark-go/tidemark/internal/loops"
 )
 
 // ErrPartial is wrapped by [PartialError].

@@ -7,10 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tidemark-go/tidemark/internal/loops"
-
 	"github.com/jackc/pgx/v5"
 
+	"github.com/tidemark-go/tidemark/internal/loops"
 	"github.com/tidemark-go/tidemark/internal/projector/kind"
 	"github.com/tidemark-go/tidemark/pkg/event"
 	"github.com/tidemark-go/tidemark/pkg/journal"

@@ -8,10 +8,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/tidemark-go/tidemark/internal/loops"
-
 	"github.com/jackc/pgx/v5"
 
+	"github.com/tidemark-go/tidemark/internal/loops"
 	"github.com/tidemark-go/tidemark/internal/projector/apply"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/feed"

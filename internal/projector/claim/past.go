@@ -41,8 +41,8 @@ type past struct {
 	dead   int64        // dead rows of the outbox
 }
 
-// choose returns the way to claim, and the reason. woken says that a notification has woken the claimer while
-// nobody works. Then the claim reads the events too.
+// choose returns the way to claim, and the reason. woken: a notification has come while no worker is busy. Such a
+// claim reads the events too.
 func (p *past) choose(woken, draining bool, now time.Time) (by way, reason string) {
 	switch {
 	case p.around.IsZero() || draining:

@@ -37,7 +37,7 @@ type Loop struct {
 
 const (
 	stepWithin  = 5 * time.Second // a step, and the connecting
-	longestWait = 5 * time.Second // between attempts to connect
+	longestWait = 5 * time.Second // between attempts to connect, and up to a quarter more
 	asleep      = 24 * time.Hour  // a wait without a limit of the step's
 )
 
